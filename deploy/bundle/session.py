@@ -1,6 +1,5 @@
 """ONNX Runtime sessions as a control loop needs them: one thread, nothing that spins, nothing that prints."""
 
-import re
 from collections.abc import Mapping
 from hashlib import sha256
 from weakref import WeakValueDictionary
@@ -8,8 +7,8 @@ from weakref import WeakValueDictionary
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-# protobuf: in TensorProto, field 13 (external_data) is an entry with a key (field 1) "location": the name of a file.
-_IN_ANOTHER_FILE = re.compile(rb"\x6a.{1,2}\x0a\x08location\x12", re.DOTALL)
+from deploy.bundle.external import keeps_data_elsewhere
+
 _FATAL = 4  # the caller reports errors; onnxruntime's own log lines would come on top
 _OPEN: WeakValueDictionary[bytes, ort.InferenceSession] = WeakValueDictionary()  # by the SHA-256 of their files
 
@@ -27,7 +26,7 @@ def open_session(model: bytes) -> ort.InferenceSession:
 
 
 def _open(model: bytes) -> ort.InferenceSession:
-    if _IN_ANOTHER_FILE.search(model):
+    if keeps_data_elsewhere(model):
         raise ValueError("keeps weights in another file, which its fingerprint does not cover: export it in one piece")
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1

@@ -18,6 +18,8 @@ from deploy.contract.tensor_specs import (
 from deploy.contract.types import FORMAT, OLDER_FORMAT, Contract, ContractError, MemorySpec, TensorSpec
 from hardware.plant import DELAYS
 
+LARGEST = float(np.finfo(np.float32).max)
+
 
 def check_rules(contract: Contract) -> None:
     """Raise ContractError, naming the field, on the first thing that contradicts another."""
@@ -50,6 +52,12 @@ def check_rules(contract: Contract) -> None:
     _check_outputs(contract)
 
 
+def _check_numbers(field: str, numbers: Iterable[float]) -> None:
+    """The graph works in float32."""
+    for number in numbers:
+        _require(abs(number) <= LARGEST, field, f"{number!r} is beyond float32, {LARGEST:.2g}")
+
+
 def _check_unique(field: str, names: Iterable[str]) -> None:
     for name, count in Counter(names).items():
         _require(count == 1, field, f"{name!r} appears {count} times")
@@ -57,6 +65,7 @@ def _check_unique(field: str, names: Iterable[str]) -> None:
 
 def _check_ranges(field: str, ranges: Iterable[tuple[str, float, float]]) -> None:
     for name, low, high in ranges:
+        _check_numbers(f"{field}.{name}", (low, high))
         _require(low < high, field, f"{name}: low {low!r} is not below high {high!r}")
 
 
@@ -134,6 +143,7 @@ def _check_initial(memory: MemorySpec, shape: tuple[int | str, ...]) -> None:
         _require(False, field, f"has shape None, not {shape}")  # ragged
     _require(initial.dtype.kind in "if", field, f"{memory.initial!r} holds more than numbers")
     _require(initial.shape == shape, field, f"has shape {initial.shape}, not {shape}")
+    _check_numbers(field, initial.ravel().tolist())
 
 
 def _check_outputs(contract: Contract) -> None:

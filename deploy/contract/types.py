@@ -24,8 +24,8 @@ FRAMES = {
     "none": "no direction",
 }
 
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")]
-ObjectName = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]  # `<object>_pos` is an input
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$", max_length=100)]
+ObjectName = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=100)]  # `<object>_pos` is an input
 Text = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0)]
 Shape = Annotated[tuple[Annotated[int, Meta(ge=1)] | Literal["batch", "peers"], ...], Meta(min_length=1)]
@@ -84,7 +84,7 @@ class ChannelSpec(_Part, frozen=True):
 
 
 class RobotInterface(_Part, frozen=True):
-    """The robot that the policy drives, reduced to what has to match."""
+    """The robot that the policy drives. Name, kind, joints and channels have to match, the mass by the plant."""
 
     name: Name
     kind: Kind
@@ -98,9 +98,11 @@ class RobotInterface(_Part, frozen=True):
 class TeamSpec(_Part, frozen=True):
     """The team in training, and what one robot receives from it. Who runs the file selects the peers."""
 
-    trained_with: Annotated[int, Meta(ge=1, description="robots in the team, itself included")]
+    trained_with: Annotated[int, Meta(ge=1, le=100_000, description="robots in the team, itself included")]
     peer_range_m: Annotated[float, Meta(ge=0, description="peers farther away were never shown to the policy")]
-    max_peers: Annotated[int, Meta(ge=0, description="show it the nearest ones, nearest first, and no more than these")]
+    max_peers: Annotated[
+        int, Meta(ge=0, le=1024, description="show it the nearest ones, nearest first, and no more than these")
+    ]
 
 
 class Provenance(_Part, frozen=True):

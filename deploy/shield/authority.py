@@ -123,6 +123,8 @@ class Authority:
             requested = None
         command, report = self.shield.step(now_s, context, requested, requested_age_s)
         self._mode = report.mode
+        if self.state is State.DISARMED:
+            self._unready = self.shield.unready()
         if self.policy_waits and self.state is State.POLICY and "request" in report.reason:
             report = replace(report, reason=f"{report.reason}: {self.policy_waits}")
         if report.latched and self.state in FLOWN:
@@ -216,7 +218,7 @@ class Authority:
 
     def _disarm_now(self, reason: str) -> None:
         self.shield.release()
-        self._unready = ""
+        self._unready = self.shield.unready()  # it may be armed again before the next step
         self._become(State.DISARMED, reason)
 
     def _begin(self, now_s: float) -> str:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from inspect import Parameter, signature
+from math import isfinite
 from typing import Any, Protocol, runtime_checkable
 
 from hardware.names import nearest
@@ -19,6 +20,7 @@ DRIVERS = {
     "ur": "hardware.drivers.ur:UrDriver",
 }
 ALLOWED = "PHALANX_DRIVERS"  # environment variable: "module:NAME" of drivers of the user's own, with commas between
+LONGEST_CONNECT_S = 600.0  # the most that a driver may be given to reach its device
 KINDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -158,6 +160,11 @@ def check_options(name: str, options: Mapping[str, Any]) -> None:
         fits = isinstance(value, (int, float) if kind is float else kind) if kind in KINDS else True
         if not fits or (isinstance(value, bool) and kind in (int, float)):
             raise DriverError(f"driver {name!r}: option {key} = {value!r}: expected {KINDS[kind]}")
+        if isinstance(value, float) and not isfinite(value):
+            raise DriverError(f"driver {name!r}: option {key} = {value!r}: expected a finite number")
+        if key == "connect_s" and not 0.0 < value <= LONGEST_CONNECT_S:
+            allowed = f"above 0 s, and {LONGEST_CONNECT_S:g} s at most"
+            raise DriverError(f"driver {name!r}: option connect_s = {value!r}: expected {allowed}")
     for key, option in taken.items():
         if option.default is Parameter.empty and key not in options:
             raise DriverError(f"driver {name!r}: option {key} is missing; it takes {allowed}")

@@ -65,6 +65,10 @@ def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]
     spec = load_robot(robot.type)
     try:
         driver = load_driver(robot.driver, spec, **robot.options)
+    except ValueError as error:
+        yield "options", "fail", str(error), "its page in docs/hardware lists its options"
+        return
+    try:
         begun_s = time.monotonic()
         try:
             driver.connect()

@@ -158,8 +158,7 @@ class ManagedNode(LifecycleNode, ABC):
 
     def loop_failed(self, error: Exception) -> None:
         """A node whose loop fails falls silent, which is what watchdogs and shields understand."""
-        reason = "".join(traceback.format_exception_only(error))  # first, for those who read one line only
-        self.get_logger().fatal(reason + "".join(traceback.format_tb(error.__traceback__)))
+        self.get_logger().fatal(_described(error))
         self._failed = True
         self.wake()
 
@@ -199,10 +198,15 @@ class ManagedNode(LifecycleNode, ABC):
         except (ValueError, OSError) as error:
             self.get_logger().error(str(error))
             return TransitionCallbackReturn.FAILURE
-        except Exception:
-            self.get_logger().error(traceback.format_exc())
+        except Exception as error:
+            self.get_logger().error(_described(error))
             return TransitionCallbackReturn.FAILURE
         return TransitionCallbackReturn.SUCCESS
+
+
+def _described(error: Exception) -> str:
+    """What it is comes first, for those who read one line only."""
+    return "".join([*traceback.format_exception_only(error), *traceback.format_tb(error.__traceback__)])
 
 
 class ThreadNode(ManagedNode):

@@ -70,6 +70,14 @@ def test_what_is_wrong_with_a_robot_is_found_without_arming_it(tmp_path):
         assert not device.order()["info"] & 0b10 and not device.order()["setpoints"]
 
 
+def test_an_option_that_cannot_be_is_not_called_a_fault_of_the_link(tmp_path):
+    robot = {"name": "cf1", "bundle": HOVER, "driver": "crazyflie", "options": {"uri": "usb://0", "thrust_scale": 9}}
+    (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robot]}))
+    code, found = examined(tmp_path / "team.yaml")
+    assert code == 1 and ("cf1", "link") not in found
+    assert found["cf1", "options"]["found"] == "thrust_scale is 9: expected 0.5 to 1.5"
+
+
 def test_a_robot_that_is_deployed_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("ROS_DOMAIN_ID", str(domain := free_domain_id()))
     with claim_name(domain, "/cf1/shield"):

@@ -22,6 +22,9 @@ from ros_nodes.plans.team_file import load_team
         ("{link: 14540}", "option link = 14540: expected a text"),
         ("{link: x, system: one}", "option system = 'one': expected a whole number"),
         ("{link: x, connect_s: true}", "option connect_s = True: expected a number"),
+        ("{link: x, connect_s: .inf}", "option connect_s = inf: expected a finite number"),
+        ("{link: x, connect_s: 0}", "option connect_s = 0: expected above 0 s, and 600 s at most"),
+        ("{link: x, connect_s: 1.0e+9}", "option connect_s = 1000000000.0: expected above 0 s, and 600 s at most"),
         ("{}", "option link is missing; it takes link (a text), system (a whole number), baud (a whole number), con"),
     ],
 )

@@ -84,6 +84,23 @@ def test_a_stop_is_at_once_and_a_reset_only_acknowledges():
     assert drone.authority.state is State.POLICY
 
 
+@pytest.mark.parametrize("turns", [False, True], ids=["outside of its fence", "upside down"])
+def test_a_robot_that_is_armed_right_after_a_reset_is_looked_at_as_any_other(turns):
+    """A reset and an arm may come in the same control period: nothing is measured between them."""
+    drone = Operated().started()
+    drone.authority.estop()
+    drone.fly(2.0, request="hover")
+    if turns:
+        drone.data.qpos[3:7] = [0.0, 1.0, 0.0, 0.0]
+    else:
+        drone.data.qpos[0] += 9.0
+    drone.fly(0.5)
+    assert not drone.ask("reset")
+    assert drone.ask("arm") and drone.authority.state is State.DISARMED
+    drone.step()
+    assert drone.ask("arm")
+
+
 def test_a_short_silence_is_held_and_a_lasting_one_lands_and_is_a_fault_until_acknowledged():
     drone = Operated().started()
     drone.fly(0.3, age_s=9.0)

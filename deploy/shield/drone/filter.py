@@ -92,7 +92,8 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     pos, vel = predict_state(params, state, rot)
     counts, driven = row_counts(context), None
     if context.obstacles is not None and context.sent is not None:
-        driven = predict_state(params, state, rot, double(context.sent)[..., 0] / spec.mass_kg)
+        lift = at_most(double(context.sent)[..., 0] / spec.mass_kg, GRAVITY)
+        driven = predict_state(params, state, rot, lift)
     rows, bound = rows_ahead(xp, params, pos, vel, context, counts, driven)
     level = (flight.hover_thrust_n, 0.0, 0.0, 0.0)
     request: list[Array] = [choose(finite, asked, safe) for asked, safe in zip(columns(clamped), level, strict=True)]
