@@ -11,7 +11,7 @@ from deploy.shield.filter import filter_command
 from deploy.shield.joints.filter import joint_row_names
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.param_checks import ShieldParamsError
-from deploy.shield.params import make_shield_params, narrowed_limits
+from deploy.shield.params import make_shield_params, narrowed_limits, owned_params, untried_limits
 from deploy.shield.supervisor import Shield, ShieldReport
 from deploy.shield.types import Context, FilterInfo
 
@@ -29,6 +29,8 @@ __all__ = [
     "joint_row_names",
     "make_shield_params",
     "narrowed_limits",
+    "owned_params",
     "row_names",
     "safe_margin",
+    "untried_limits",
 ]

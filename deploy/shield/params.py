@@ -6,8 +6,10 @@ from typing import Any
 
 from deploy.shield.drone.params import ShieldParams, flight_limits, make_flight_params
 from deploy.shield.joints.params import JointShieldParams, joint_limits, make_joint_params
-from deploy.shield.param_checks import TOL, UNBOUNDED, ShieldParamsError
+from deploy.shield.param_checks import TOL, UNBOUNDED, Limits, ShieldParamsError
 from hardware.spec import RobotSpec
+
+FREE = ("geofence_low", "geofence_high", "ground_z_m", "ramp_s", "hold_s", "stand_s", "damp_s")  # no guarantee's
 
 
 def make_shield_params(spec: RobotSpec, **overrides: Any) -> ShieldParams | JointShieldParams:
@@ -30,7 +32,7 @@ def narrowed_limits(spec: RobotSpec, trained: Mapping[str, Any]) -> tuple[dict[s
     if unknown := sorted(set(trained) - {field.name for field in fields(default)}):
         raise ShieldParamsError(f"unknown shield parameter {unknown[0]!r} in the policy file")
     limits, held = {}, []
-    for name, (widest, narrowest) in (flight_limits(spec) if spec.flight else joint_limits(spec)).items():
+    for name, (widest, narrowest) in _limits(spec).items():
         if name not in trained:
             continue
         asked = trained[name]
@@ -38,6 +40,36 @@ def narrowed_limits(spec: RobotSpec, trained: Mapping[str, Any]) -> tuple[dict[s
         if _differ(limits[name], asked):
             held.append(f"{name}: the policy file asks for {_text(asked)}, the robot's {_text(limits[name])} holds")
     return limits, held
+
+
+def owned_params(
+    spec: RobotSpec, trained: Mapping[str, Any], own: Mapping[str, Any]
+) -> ShieldParams | JointShieldParams:
+    """Of a robot whose owner sets `own` limits, and whose policy file states `trained`; errors as of the two above."""
+    return make_shield_params(spec, **{**narrowed_limits(spec, trained)[0], **own})
+
+
+def untried_limits(spec: RobotSpec, params: ShieldParams | JointShieldParams) -> list[str]:
+    """A line for each of an owner's numbers that docs/shield.md does not vouch for: neither the robot's nor narrower.
+
+    Where a robot may be is the owner's; attacks say nothing about a shield that acts later, or brakes less, than usual.
+    """
+    default, limits, lines = make_shield_params(spec), _limits(spec), []
+    for field in fields(default):
+        value, usual = getattr(params, field.name), getattr(default, field.name)
+        if field.name in FREE or value == usual:
+            continue
+        if field.name in limits and _between(field.name, value, *limits[field.name]) == value:
+            continue
+        lines.append(
+            f"shield limit {field.name} = {_text(value)}, the robot's own is {_text(usual)}: "
+            "what docs/shield.md guarantees was not tried with it"
+        )
+    return lines
+
+
+def _limits(spec: RobotSpec) -> Limits:
+    return flight_limits(spec) if spec.flight else joint_limits(spec)
 
 
 def _between(name: str, asked: Any, widest: Any, narrowest: Any) -> Any:

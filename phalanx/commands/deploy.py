@@ -117,6 +117,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     """Run a team file until Ctrl-C; 1 where something failed."""
     from deploy.bundle import load_bundle
     from deploy.runtime.compatibility import lacks_firmware
+    from deploy.shield import owned_params, untried_limits
     from hardware import load_robot
     from phalanx.verification.verdict import warn_of_files
     from ros_nodes.mission.run_team import LANDING_S, RESULT, Listener, run_team
@@ -133,6 +134,9 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     for robot in team.robots:
         if robot.driver and (unlike := lacks_firmware(bundles[robot.bundle].contract)):
             err.print(f"[yellow]warning:[/] {robot.name}: {escape(robot.bundle)} {unlike}", soft_wrap=True)
+        params = owned_params(load_robot(robot.type), bundles[robot.bundle].contract.shield, team.limits()[robot.name])
+        for line in untried_limits(load_robot(robot.type), params):
+            err.print(f"[yellow]warning:[/] {robot.name}: {line}", soft_wrap=True)
     folder = _folder(out_dir)
     promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"
     specs = [load_robot(robot.type) for robot in team.robots]

@@ -6,7 +6,7 @@ from typing import Any
 
 from rclpy.node import Node
 
-from deploy.shield import make_shield_params, narrowed_limits
+from deploy.shield import make_shield_params, narrowed_limits, untried_limits
 from deploy.shield.param_checks import bounds_of
 from hardware.spec import RobotSpec
 from ros_nodes.lifecycle.parameters import declare_following
@@ -15,7 +15,7 @@ from ros_nodes.lifecycle.parameters import declare_following
 def declare_limits(node: Node, spec: RobotSpec, trained: Mapping[str, Any]) -> Any:
     """All limits, each a parameter `shield.<field>`: by default the robot's, or what `trained` narrows it to.
 
-    Where `trained` would widen one, a warning says so.
+    Where `trained` would widen one, or the owner does, a warning says so.
     """
     limits, held = narrowed_limits(spec, trained)
     for line in held:
@@ -30,7 +30,10 @@ def declare_limits(node: Node, spec: RobotSpec, trained: Mapping[str, Any]) -> A
         text = f"{type(defaults).__name__}.{field.name}, see deploy/shield."
         given = declare_following(node, f"shield.{field.name}", value, text, low, high)
         values[field.name] = tuple(given) if isinstance(default, tuple) else given
-    return make_shield_params(spec, **values)
+    params = make_shield_params(spec, **values)
+    for line in untried_limits(spec, params):
+        node.get_logger().warning(line)
+    return params
 
 
 def limits_of_bundle(

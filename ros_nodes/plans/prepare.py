@@ -13,7 +13,7 @@ from deploy.bundle import load_bundle
 from deploy.bundle.signature import key_text, read_public_key
 from deploy.contract import CommandSpec, Contract
 from deploy.runtime.compatibility import check_robot
-from deploy.shield import JointShieldParams, ShieldParams, make_shield_params, narrowed_limits
+from deploy.shield import JointShieldParams, ShieldParams, owned_params
 from hardware import load_robot
 from hardware.spec import Joint
 from ros_nodes.messages.commands import UNIT_WITHIN, own_topics
@@ -48,8 +48,7 @@ def prepare(
         check_policy(contract, mission, member)
         spec = load_robot(member.robot)
         _check_joints(member, spec.joints)
-        trained, _ = narrowed_limits(spec, contract.shield)
-        shields[member.name] = make_shield_params(spec, **{**trained, **limits.get(member.name, {})})
+        shields[member.name] = owned_params(spec, contract.shield, limits.get(member.name, {}))
     for old in ("bag", "series", "logs"):
         if (out / old).exists():
             raise ValueError(f"{out / old} exists already: every mission needs a folder of its own")

@@ -11,7 +11,7 @@ import numpy as np
 from deploy.bundle import load_bundle
 from deploy.contract import Contract
 from deploy.runtime.compatibility import check_measured, check_robot
-from deploy.shield import Context, JointShieldParams, ShieldParams, make_shield_params, narrowed_limits
+from deploy.shield import Context, JointShieldParams, ShieldParams, owned_params
 from deploy.shield.drone.distance import check_start
 from deploy.shield.joints.capsules import link_rows
 from deploy.shield.types import Sharing
@@ -57,8 +57,7 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> tuple[Robot,
         if robot.group not in ("", group):
             raise ValueError(f"{robot.group!r}; {bundle} is for {group!r}")
         key = "shield"
-        limits = {**narrowed_limits(spec, contract.shield)[0], **team.shield, **robot.shield}
-        params = make_shield_params(spec, **limits)
+        params = owned_params(spec, contract.shield, team.limits()[robot.name])
         key = "goals"
         _check_course(robot, contract, params, team, bundle)
         key = "battery"

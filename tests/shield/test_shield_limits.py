@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from deploy.shield import make_shield_params, narrowed_limits
+from deploy.shield import make_shield_params, narrowed_limits, owned_params, untried_limits
 from deploy.shield.param_checks import ShieldParamsError
 from hardware import load_robot
 
@@ -51,6 +51,18 @@ def test_what_a_file_narrows_holds():
     assert (params.separation_m, params.max_speed, params.act_periods) == (0.4, 1.0, 3)
     assert params.geofence_low == (-1.0, -3.0, 0.5)  # each face by itself
     assert [line.split(":")[0] for line in held] == ["geofence_low"]
+
+
+def test_what_an_owner_widens_holds_and_is_said_not_to_be_tried():
+    own = {"max_speed": 99.0, "separation_m": 0.4, "geofence_high": (9.0, 9.0, 9.0), "buffer_m": 0.02, "ramp_s": 0.2}
+    params = owned_params(DRONE, WIDE, own)
+    assert (params.max_speed, params.buffer_m) == (99.0, 0.02)
+    lines = untried_limits(DRONE, params)
+    assert [line.split(" =")[0] for line in lines] == ["shield limit buffer_m", "shield limit max_speed"]
+    assert "max_speed = 99, the robot's own is 2.5: what docs/shield.md guarantees was not tried" in lines[1]
+    for spec in (DRONE, ARM, HUMANOID):
+        assert not untried_limits(spec, owned_params(spec, {"act_periods": 3}, {}))
+    assert len(untried_limits(ARM, owned_params(ARM, {}, {"person_speed": 0.1}))) == 1
 
 
 def test_a_limit_is_not_narrowed_to_what_the_robot_cannot_keep():
