@@ -17,6 +17,7 @@ from sim.scenes.scene import robot_prefix
 from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
 from sim.tasks.parts import crazyflie
 from sim.tasks.parts.crazyflie import COLLISION_M, HOVER_N, ROBOT
+from sim.tasks.parts.multirotor import FRAMES, firmware
 from sim.terms import EventTerm, MeanTerm, MemoryTerm, RewardTerm, Term, flight, observations, rewards
 from sim.vectors import about_vertical
 
@@ -98,11 +99,11 @@ GROUP = GroupCfg(
             "base_ang_vel": Term(observations.base_ang_vel),
             "bearing": Term(observations.remembered_vector, {"name": "bearing"}),
             "load_goal_sum": Term(observations.remembered_vector, {"name": "load_goal_sum"}),
-            "last_action": Term(observations.remembered, {"name": "last_action"}),
+            "frames": Term(observations.remembered, {"name": "frames"}),
         },
         privileged={"team_flying": Term(flight.team_flying)},
         memory={
-            "last_action": crazyflie.LAST_ACTION,
+            "frames": FRAMES,
             "bearing": MemoryTerm(flight.first_bearing, initial=(0.0, 0.0, 0.0)),
             "load_goal_sum": MemoryTerm(flight.load_goal_sum, TIMES, initial=(0.0, 0.0, 0.0)),
         },
@@ -131,15 +132,16 @@ GROUP = GroupCfg(
     randomisation={
         "mass": EventTerm(randomisation.mass, {"scale": (0.97, 1.03)}),
         "load_mass": EventTerm(randomisation.object_mass, {"scale": (0.7, 1.3)}),
-        "thrust": EventTerm(randomisation.thrust, {"scale": (0.95, 1.05)}),
+        **firmware(ROBOT),
+        "thrust": EventTerm(randomisation.thrust, {"scale": (0.95, 1.05)}),  # with less, two do not hold the third
         "motor_failure": EventTerm(randomisation.motor_failure, {"probability": 0.3}, interval_range_s=(6.0, 8.0)),
-        **crazyflie.DELAYS,
     },
+    rate_loop=True,
     training={
         "ppo": {
             "gamma": 0.98,
             "gae_lambda": 0.9,
-            "minibatch": 3072,
+            "minibatch": 2048,
             "init_std": 0.5,
             "schedule": "linear",  # a team whose gains still change from update to update rocks its load
             "learning_rate": 2e-3,
@@ -161,5 +163,6 @@ PAYLOAD_LIFT = TaskCfg(
     min_success=0.8,
     max_collisions=0.02,  # of a drone that dies and falls among the others
     num_envs=256,
+    train_steps=5_000_000,
     scene=SceneCfg(props=add_load, objects=(flight.LOAD,)),
 )

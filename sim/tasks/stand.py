@@ -19,6 +19,11 @@ from sim.vectors import about_vertical
 
 HIPS = {"hip_pitch": 0.5, "hip_roll": 0.35, "hip_yaw": 0.25}  # rad, of an action about home
 PUSH_EVERY_S = (2.0, 3.0)
+LOOPS: Mapping[str, EventTerm] = {  # as far as other drives, computers and links differ
+    "gains": EventTerm(randomisation.gains, {"stiffness": (0.6, 1.5), "damping": (0.6, 1.5)}),
+    "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.02)}),
+    "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.015)}),
+}
 
 
 @dataclass(frozen=True)
@@ -97,12 +102,14 @@ def _group(stand: Stand) -> GroupCfg:
             "action_change": RewardTerm(rewards.action_change, {"channels": driven}, weight=-0.02),
             "joint_speed": RewardTerm(rewards.joint_speed, weight=-0.0005),
             "fallen": RewardTerm(humanoids.fallen, fallen, weight=-20.0),
+            "correction": RewardTerm(rewards.correction, {"scale": 0.05}, weight=-0.5),  # behind the shield only
         },
         terminations={"fallen": Term(humanoids.fallen, fallen)},
         success=Term(humanoids.standing, {"height_m": stand.standing_m, "tilt_rad": 0.5, "distance_m": 1.0}),
         noise=humanoid.NOISE,
         randomisation={
             **humanoid.VARIATION,
+            **LOOPS,
             "push": EventTerm(randomisation.push, {"speed_m_s": stand.push_m_s}, interval_range_s=PUSH_EVERY_S),
         },
         training={"ppo": humanoid.PPO},
