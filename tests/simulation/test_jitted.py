@@ -161,7 +161,7 @@ def test_a_world_that_blows_up_fails_alone(flight):
 @pytest.mark.parametrize(
     ("task", "options", "reason"),
     [
-        ("payload-lift", {}, "motor failure"),
+        ("payload-lift", {}, "a firmware's rate loop"),
         ("hover", {"shield": True}, "the safety shield"),
         ("hover", {}, "a firmware's rate loop"),
     ],
@@ -192,6 +192,12 @@ def carefree(draw):
 def test_a_start_that_numpy_draws_cannot_be_traced():
     with pytest.raises(Untraceable, match="it draws from numpy"):
         jitted(begun(hover(starts=carefree)))
+
+
+def test_a_motor_that_fails_cannot_be_traced():
+    dies = EventTerm(randomisation.motor_failure, {"probability": 1.0}, interval_range_s=(0.0, 0.0))
+    with pytest.raises(Untraceable, match="motor failure"):
+        jitted(begun(hover(randomisation={"dies": dies})))
 
 
 def heedless(t):
