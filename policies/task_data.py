@@ -25,9 +25,11 @@ def task_record(task: Any) -> dict[str, Any]:
 
 
 def robot_record(name: str) -> dict[str, Any]:
-    """The robot's specification as JSON data; its model by a digest of the file."""
+    """The robot's specification as JSON data; its files by digests: elsewhere the same ones have other paths."""
     spec = load_robot(name)
-    data = {k: v for k, v in describe(spec).items() if k != "mjcf" and (k != "overlay" or v)}
+    data = {k: v for k, v in describe(spec).items() if k != "overlay" or v}
+    if spec.fallback_policy:
+        data["fallback_policy"] = digest(spec.fallback_policy.read_bytes())
     return data | {"mjcf": digest(spec.mjcf.read_text())}
 
 
@@ -111,9 +113,10 @@ def differences(saved: Any, now: Any, place: str = "") -> list[str]:
 
 
 def digest(value: Any) -> str:
-    """Hash of JSON data or text."""
-    text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """Hash of JSON data, text or bytes."""
+    if not isinstance(value, bytes):
+        value = (value if isinstance(value, str) else json.dumps(value, sort_keys=True)).encode()
+    return hashlib.sha256(value).hexdigest()[:16]
 
 
 def _sources(value: Any) -> Iterator[tuple[str, str]]:

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 from small_run import train_cfg
 
+import hardware
 from phalanx.cli import main
 from policies.algorithms.ppo import PPOCfg
 from policies.algorithms.td3 import TD3Cfg
 from policies.checkpoint import load_checkpoint
 from policies.networks.trunk import NetworkCfg
 from policies.records import RECORD
+from policies.task_data import task_record
 from policies.training.progress import read_progress
 from policies.training.train import CollectionCfg, TrainCfg, train
-from sim.tasks import load_task
+from sim.tasks import load_task, task_names
 
 SMALL = ["--num-envs", "8", "--ppo.num-steps", "4", "--ppo.epochs", "1", "--network.hidden", "8"]
 
@@ -215,3 +217,10 @@ def test_an_engine_that_runs_rollouts_as_one_program_does_without_the_shield_unl
         assert not train_cfg(task=task, engine=engine).behind_shield(task)
     assert train_cfg(task=task, engine="mjx", shield=True).behind_shield(task)
     assert train_cfg(task=task, engine="warp").behind_shield(task)
+
+
+def test_what_a_run_knows_of_its_task_holds_in_another_folder_too():
+    """A run of a G1 named its fallback policy by its path: trained on a server, it could not be exported elsewhere."""
+    here = str(Path(hardware.__file__).parents[1])
+    for task in task_names():
+        assert here not in json.dumps(task_record(load_task(task))), task
