@@ -126,7 +126,7 @@ def stand_task(name: str, summary: str, stand: Stand) -> TaskCfg:
         success_hold_s=0.5,
         groups={stand.robot.name: _group(stand)},
         starts=stand.starts,
-        train_steps=3_000_000,
+        train_steps=12_000_000,
     )
 
 
