@@ -182,6 +182,39 @@ def test_who_is_sent_at_the_top_of_a_box_again_and_again_keeps_off_it(name):
     assert (least_m > params.obstacle_m).all()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("strength", [-1.0, 1.0], ids=["weak rotors", "strong rotors"])
+@pytest.mark.parametrize("name", ["crazyflie", "x500"])
+def test_who_is_sent_into_the_corner_of_two_walls_and_a_ceiling_keeps_off_all_three(name, strength):
+    """Level in half of the worlds, else turned together: a drone that took itself to sink already climbed into it."""
+    spec, worlds, size = load_robot(name), 24, {"crazyflie": 1.0, "x500": 2.0}[name]
+    params = make_shield_params(spec, geofence_low=(-12, -12, LOWEST_M[name]), geofence_high=(12, 12, 14))
+    rng = np.random.default_rng(1)
+    yaw, axis = rng.uniform(-np.pi, np.pi, worlds), rng.normal(size=(worlds, 3))
+    slant = rng.uniform(0.0, 0.8, worlds) * (np.arange(worlds) % 2)
+    axis /= np.linalg.norm(axis, axis=-1, keepdims=True)
+    upright = np.stack([np.cos(yaw / 2), 0.0 * yaw, 0.0 * yaw, np.sin(yaw / 2)], axis=-1)
+    quat = multiply(np.c_[np.cos(slant / 2), np.sin(slant / 2)[:, None] * axis], upright)
+    up, none = np.array([0.0, 0.0, 6.0]), np.zeros((worlds, 3))
+    middle = up + rotate(quat[:, None], size * np.array([[0.3, -1.9, 0.0], [-2.5, 0.3, 0.0], [-1.0, -1.0, 1.8]]))
+    half = np.tile(size * np.array([[0.3, 2.5, 2.5], [2.5, 0.3, 2.5], [2.5, 2.5, 0.3]]), (worlds, 1, 1))
+    solid = Obstacles(middle, np.repeat(quat[:, None], 3, axis=1), half, none, none, none == 0.0)
+    room = Obstacles(*(getattr(solid, field)[:, None] for field in Obstacles.__slots__))
+    starts = up + rotate(quat, size * np.array([-1.0, -1.0, 0.3])) + rng.uniform(-0.2, 0.2, (worlds, 3))
+    team = Team(spec, starts[:, None], replace(FAULTS["corner"], strength=(strength, strength)), rng)
+    view, no_peers, least_m = View(spec, params, rng, team.now), batched_no_peers(worlds), np.full(worlds, np.inf)
+    goal = (up + rotate(quat, size * np.array([0.3, 0.3, 1.8])))[:, None]
+    sent = batch_of(np.float32([spec.flight.hover_thrust_n, 0, 0, 0]), worlds)
+    for step in range(250):
+        view.now, view.t_s = team.now, step * team.dt_s
+        context = Context(team.state(), no_peers, people=no_peers, obstacles=room, sent=sent)
+        sent, _ = filter_command(params, spec, context, toward(view, goal).astype(np.float32))
+        for seen in team.step(sent):
+            least_m = np.minimum(least_m, outward(np, seen[:, 0], solid)[1].min(-1))
+    print(f"{name}: {least_m.round(2)} m, guaranteed {params.obstacle_m:.3f}")
+    assert (least_m > params.obstacle_m).all()
+
+
 def batch_of(values, worlds):
     return np.broadcast_to(values, (worlds, 1, *values.shape))
 

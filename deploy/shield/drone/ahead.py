@@ -24,7 +24,8 @@ class Ahead:
     context: Context
     pos: Array  # (..., 3) m
     vel: Array  # (..., 3) m/s
-    driven: tuple[Array, Array]  # the same two of the thrust that was sent before, where that is known
+    weakest: tuple[Array, Array]  # the same two by the thrust that was sent before, where it is known, up to the weight
+    strongest: tuple[Array, Array]  # ... and by all of it, of rotors that are as strong as they may be
     peer_pos: Array  # (..., P, 3) m
     peer_vel: Array  # (..., P, 3) m/s
     peer_age: Array  # (..., P) s, capped

@@ -52,14 +52,16 @@ def obstacle_rows(ahead: Ahead) -> tuple[Array, Array]:
 
     Like the fence they never ask for more than the robot has. What stands around is slanted: who sinks along it with
     less thrust than carries it is nearer than if that carried it, and pulls away the less. More thrust than carries it
-    is not counted on: who took itself to climb off already would drop, and come nearer with each turn.
+    is not counted on: who took itself to climb off already would drop, and come nearer with each turn. Where it drives
+    the robot nearer, at what is above or beside it, it counts as of the strongest rotors.
     """
     xp, params, things = ahead.xp, ahead.params, ahead.context.obstacles
     assert things is not None
-    pos, vel = ahead.driven
+    (pos, vel), (strong_pos, strong_vel) = ahead.weakest, ahead.strongest
     away, gap = outward(xp, pos, things)
+    gap = gap + at_most(dot(away, (strong_pos - pos)[..., None, :]), 0.0)
     speed = double(things.speed)
-    opening = dot(away, vel[..., None, :]) - speed
+    opening = dot(away, vel[..., None, :]) + at_most(dot(away, (strong_vel - vel)[..., None, :]), 0.0) - speed
     reach = params.obstacle_m + params.obstacle_buffer_m + params.latency_s * speed
     allowed, slope = braking_curve(xp, gap - reach, params.sure_brake_accel, params.approach_gain)
     bound = used_up(xp, params, opening + allowed, 1.0) + slope * opening

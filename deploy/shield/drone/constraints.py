@@ -124,16 +124,17 @@ def rows_ahead(
     vel: Array,
     context: Context,
     counts: tuple[int, ...],
-    driven: tuple[Array, Array] | None = None,
+    driven: tuple[tuple[Array, Array], tuple[Array, Array]] | None = None,
 ) -> tuple[Array, Array]:
     """`constraint_rows` for a robot already predicted to `pos` (..., 3) m, `vel` (..., 3) m/s, float64.
 
-    `counts` are the `row_counts`; `driven` is as in `Ahead`, and `pos` and `vel` where it is not known.
+    `counts` are the `row_counts`; `driven` is `weakest` and `strongest` of `Ahead`, `pos` and `vel` where unknown.
     """
     peer_pos, peer_vel, age = predict_peers(xp, params, context.peers)
     everyone = xp.concat([pos[..., None, :], peer_pos, vel[..., None, :], peer_vel], axis=-2)
     fences = fence_bound(xp, params, everyone)
-    ahead = Ahead(xp, params, context, pos, vel, driven or (pos, vel), peer_pos, peer_vel, age, fences)
+    driven = driven or ((pos, vel), (pos, vel))
+    ahead = Ahead(xp, params, context, pos, vel, *driven, peer_pos, peer_vel, age, fences)
     given = zip(CONSTRAINTS, counts, strict=True)
     rows, bounds = zip(*[each.rows(ahead) for each, entries in given if entries], strict=True)
     return xp.concat(rows, axis=-2), xp.concat(bounds, axis=-1)

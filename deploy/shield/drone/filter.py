@@ -59,7 +59,7 @@ from deploy.shield.drone.constraints import (
 )
 from deploy.shield.drone.distance import least_margin
 from deploy.shield.drone.limits import envelope_rows
-from deploy.shield.drone.params import ShieldParams
+from deploy.shield.drone.params import THRUST_ERROR, ShieldParams
 from deploy.shield.kept import kept
 from deploy.shield.qp.batched import solve_batch
 from deploy.shield.qp.single import solve_one
@@ -92,8 +92,9 @@ def filter_flight(params: ShieldParams, spec: RobotSpec, context: Context, targe
     pos, vel = predict_state(params, state, rot)
     counts, driven = row_counts(context), None
     if context.obstacles is not None and context.sent is not None:
-        lift = at_most(double(context.sent)[..., 0] / spec.mass_kg, GRAVITY)
-        driven = predict_state(params, state, rot, lift)
+        lift = double(context.sent)[..., 0] / spec.mass_kg
+        weakest = predict_state(params, state, rot, at_most(lift, GRAVITY))
+        driven = weakest, predict_state(params, state, rot, at_least((1.0 + THRUST_ERROR) * lift, GRAVITY))
     rows, bound = rows_ahead(xp, params, pos, vel, context, counts, driven)
     level = (flight.hover_thrust_n, 0.0, 0.0, 0.0)
     request: list[Array] = [choose(finite, asked, safe) for asked, safe in zip(columns(clamped), level, strict=True)]

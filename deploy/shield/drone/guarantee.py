@@ -26,6 +26,7 @@ class FlightBounds:
     age_s: float = 0.028  # of the own state and of what peers say, when they are used
     delay_s: float = 0.02  # from the shield's answer to the motors
     thrust: float = THRUST_ERROR  # share by which thrust over mass may differ from the nominal one
+    thing: float = 0.6  # m/s, of obstacles and links
 
 
 BOUNDS = FlightBounds()  # at this corner adversaries fly (tests/shield/test_shield_adversary.py)
@@ -115,6 +116,11 @@ def _outside(params: ShieldParams, measured: bool) -> Lines:
             "it stays out of that way; what moves and closes one around the robot is not kept off",
         ),
         (
+            f"obstacles and links at more than {BOUNDS.thing:g} m/s",
+            "kept off as well as it can: a ball that follows it touches one that hovers from 2 m/s on, one that flies "
+            "at it from 1.5 m/s on; links of an outstretched arm at full speed touched 8 of 96 that hovered beside it",
+        ),
+        (
             "rotors that are slower under the rate loop of its firmware, or other gains",
             "not held: with rotors of 80 ms and all bounds at once a Crazyflie that was shaken left its fence by 5 cm "
             "and was 8 cm below its floor; with gains between 0.75 and 1.25 times the published ones some were 7 cm "
@@ -196,6 +202,7 @@ def _assumed(params: ShieldParams, flight: FlightModel, bounds: FlightBounds, me
         ("error of attitude; of rates", f"{bounds.tilt_rad:g} rad; {bounds.rate:g} rad/s, one sigma"),
         ("age of the own state and of what peers say", f"{1e3 * bounds.age_s:g} ms or less"),
         ("from the command to the motors", f"{1e3 * bounds.delay_s:g} ms or less"),
+        ("obstacles and links that move", f"{bounds.thing:g} m/s or less, and the shield knows how fast"),
         ("thrust over mass", f"within {100 * bounds.thrust:g} % of the nominal one, load and wind included"),
         (
             "rotors and rate loop",

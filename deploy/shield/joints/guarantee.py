@@ -90,7 +90,7 @@ def _arm_holds(params: JointShieldParams) -> Lines:
     return (
         ("every turning joint", "stays inside its range"),
         ("its speed", f"{100 * OVERSPEED:g} % of its limit or less"),
-        ("its target", f"moves no faster than {100 * params.target_speed_share:g} % of that limit"),
+        ("what is asked of its target", f"moves no faster than {100 * params.target_speed_share:g} % of that limit"),
         (
             "links, without fingers",
             f"rest {1e3 * params.link_margin_m:g} mm before each other, the floor and obstacles that it is given; "
@@ -99,7 +99,7 @@ def _arm_holds(params: JointShieldParams) -> Lines:
         ("fingers", f"meet the floor and obstacles at {params.touch_speed:g} m/s or less"),
         (
             "a person who is tracked, at p",
-            f"the arm rests before {params.person_speed:g} m/s bring p within "
+            f"the arm rests, its links below 0.15 m/s, before {params.person_speed:g} m/s bring p within "
             f"{params.person_radius_m + params.person_reach_m + params.person_error_m:g} m of a link, level "
             "(ISO/TS 15066, ISO 13855)",
         ),
