@@ -63,6 +63,7 @@ def monitor(
         if json:
             _repeat(watched, JSON_S, lambda changes: print_line(watched.snapshot()))
         elif not out.is_terminal:
+            err.print(f"a line for each change in ROS domain {watched.snapshot()['domain_id']}", markup=False)
             _repeat(watched, POLL_S, _print_changes)
         else:
             with Live(console=out, auto_refresh=False) as live:
@@ -121,7 +122,8 @@ def _once(watched: "Monitor", json: bool, wait_s: float) -> int:
     who = ", ".join(watched.missing) or "any robot"
     still = ", ".join(watched.standing_still)
     heard, all_there = len(watched.heard), len(watched.heard) + len(watched.missing)
-    why = f"{heard} of {all_there} were heard: do the others run?" if heard else "is ROS_DOMAIN_ID right?"
+    domain = watched.snapshot()["domain_id"]
+    why = f"{heard} of {all_there} were heard: do the others run?" if heard else f"is {domain} the right ROS domain?"
     why = f"the process of {still} stands still" if still else why
     err.print(f"phalanx: nothing was heard of {who} within {wait_s:g} s; {why}", markup=False)
     return 1

@@ -108,7 +108,7 @@ def _outside(params: ShieldParams, measured: bool) -> Lines:
             "a person who is tracked",
             f"kept at {params.people_m:g} m across, with all of the braking, where it is given how fast they walk; at "
             "0.5 m where it is not and they walk 1.6 m/s. Who follows pushes the robot out of its fence, by less than "
-            "1.4 m, or up to an obstacle: there it stays, also when a person comes; phalanx itself tracks no people",
+            "1.4 m (an X500 among obstacles: 1.7), or up to an obstacle: there it stays, also when a person comes",
         ),
         ("the arm on whose load it lands", "its forearm and hand are not kept off, its other links are"),
         (
