@@ -122,9 +122,12 @@ def _once(watched: "Monitor", json: bool, wait_s: float) -> int:
     who = ", ".join(watched.missing) or "any robot"
     still = ", ".join(watched.standing_still)
     heard, all_there = len(watched.heard), len(watched.heard) + len(watched.missing)
-    domain = watched.snapshot()["domain_id"]
-    why = f"{heard} of {all_there} were heard: do the others run?" if heard else f"is {domain} the right ROS domain?"
-    why = f"the process of {still} stands still" if still else why
+    if still:
+        why = f"the process of {still} stands still"
+    elif heard:
+        why = f"{heard} of {all_there} were heard: do the others run?"
+    else:
+        why = f"is {watched.snapshot()['domain_id']} the right ROS domain?"
     err.print(f"phalanx: nothing was heard of {who} within {wait_s:g} s; {why}", markup=False)
     return 1
 

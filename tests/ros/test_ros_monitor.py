@@ -109,7 +109,8 @@ def test_what_a_robot_does_is_seen_as_json_as_lines_and_in_a_terminal(tmp_path):
         for watching in (lines, terminal):
             watching.send_signal(signal.SIGINT)
             assert watching.wait(patience(10)) == 0
-        assert lines.stdout.read() == lines.stderr.read() == ""
+        assert lines.stdout.read() == ""
+        assert lines.stderr.read() == f"a line for each change in ROS domain {domain_id}\n"
         assert b"last changes" in shown and b"Traceback" not in shown
 
 
