@@ -44,9 +44,9 @@ def hover_contract(spec=CRAZYFLIE):
 @pytest.mark.parametrize(
     ("spec", "line"),
     [
-        (with_joints(stiffness=lambda _: 500.0), "KNEE.stiffness from 267 to 333, this robot has 500"),
-        (with_joints(stiffness=lambda _: 0.0), "KNEE.stiffness from 267 to 333, this robot has 0"),
-        (with_joints(damping=lambda kd: 1.5 * kd), "KNEE.damping from 3.56 to 4.44, this robot has 6"),
+        (with_joints(stiffness=lambda _: 500.0), "KNEE.stiffness from 177 to 453, this robot has 500"),
+        (with_joints(stiffness=lambda _: 0.0), "KNEE.stiffness from 177 to 453, this robot has 0"),
+        (with_joints(damping=lambda kd: 1.6 * kd), "KNEE.damping from 2.36 to 6.04, this robot has 6.4"),
         (with_joints(home=lambda _: 0.0), "KNEE.home from 0.299 to 0.301, this robot has 0"),
         (replace(G1, mass_kg=2 * G1.mass_kg), "mass_kg from 29.674 to 37.009, this robot has 66.682"),
         (with_joints(max_effort=lambda most: 0.5 * most), "KNEE.max_effort from 116.76 to 140.39, this robot has 69.5"),
@@ -62,8 +62,8 @@ def test_another_plant_is_refused_in_one_line_with_field_value_and_what_is_allow
 
 
 def test_how_many_more_differ_is_said():
-    stiff = replace(G1, joints=tuple(replace(joint, stiffness=500.0) for joint in G1.joints))
-    with pytest.raises(RobotMismatchError, match=r"left_hip_pitch_joint.stiffness from .* has 500; 28 more differ$"):
+    stiff = replace(G1, joints=tuple(replace(joint, stiffness=900.0) for joint in G1.joints))
+    with pytest.raises(RobotMismatchError, match=r"left_hip_pitch_joint.stiffness from .* has 900; 28 more differ$"):
         check_robot(CONTRACT, stiff)
 
 
@@ -102,10 +102,10 @@ def test_a_file_that_leaves_out_how_its_drone_flies_is_refused():
 
 def test_the_ranges_of_a_task_are_stated():
     ranges = {(r.event, r.parameter): (r.low, r.high, r.varies) for r in CONTRACT.plant.trained_ranges}
-    assert ranges["gains", "stiffness"] == (0.9, 1.1, "stiffness")
+    assert ranges["gains", "stiffness"] == (0.6, 1.5, "stiffness")
     assert ranges["friction", "scale"] == (0.6, 1.3, "")  # of the ground: no number of the robot's
     assert ranges["sensor_bias", "bias.joint_pos_rad"] == (0.01, 0.01, "")
-    assert CONTRACT.plant.actuator_delay_s == (0.0, 0.015) and CONTRACT.plant.network_delay_s == (0.0, 0.0)
+    assert CONTRACT.plant.actuator_delay_s == (0.0, 0.02) and CONTRACT.plant.network_delay_s == (0.0, 0.0)
 
 
 def test_what_a_driver_reports_is_held_against_the_contract(tmp_path):
@@ -165,9 +165,9 @@ def test_inspect_prints_the_plant_and_what_a_robot_may_have(tmp_path, capsys):
     for said in (
         "Plant: takes joint positions",
         "mass_kg 29.674 .. 37.009",
-        "actuator_delay_s 0 .. 0.017",
+        "actuator_delay_s 0 .. 0.022",
         f"{KNEE} 0.3 300 4 139 20 0.0251 0",
-        "gains stiffness 0.9 .. 1.1 stiffness",
+        "gains stiffness 0.6 .. 1.5 stiffness",
     ):
         assert said in words, said
     save_pd_bundle(tmp_path / "old.onnx", pd_contract(plant=None, format="phalanx-policy/2"))
