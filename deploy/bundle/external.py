@@ -1,69 +1,55 @@
 """Whether an ONNX file keeps data in another file, which its own fingerprint would not cover.
 
-ONNX Runtime reads such a file as it opens the graph. So the file's bytes are read here first, as protobuf: every
-tensor there can be, with the field numbers of onnx.proto (https://github.com/onnx/onnx, IR version 13).
+ONNX Runtime reads such a file as it opens the graph. So every tensor that the file can hold is looked at first, by the
+field numbers of onnx.proto (https://github.com/onnx/onnx, IR version 13); the rest of it is of no interest here.
 """
 
-from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
-# What may hold a tensor: message, number of a field, message in that field.
-_HOLDS = {
-    "model": {7: "graph", 20: "training", 25: "function"},
-    "training": {1: "graph", 2: "graph"},
-    "function": {7: "node", 11: "attribute"},
-    "graph": {1: "node", 5: "tensor", 15: "sparse tensor"},
-    "node": {5: "attribute"},
-    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse tensor", 23: "sparse tensor"},
-    "sparse tensor": {1: "tensor", 2: "tensor"},
-    "tensor": {},
-}
+from google.protobuf import descriptor_pool, message_factory
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.message import DecodeError
+
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14  # of a tensor; a location of 0 is "in this file"
-_VARINT, _FIXED, _BYTES = 0, {1: 8, 5: 4}, 2  # wire types; of the fixed ones, bytes
-_LARGEST = 1 << 32  # protobuf's libraries cut the numbers and lengths of fields to 32 bits
+_FIELDS: dict[str, dict[int, Any]] = {  # message: number of a field, and its type or the message in it
+    "Model": {7: "Graph", 20: "Training", 25: "Function"},
+    "Training": {1: "Graph", 2: "Graph"},
+    "Function": {7: "Node", 11: "Attribute"},
+    "Graph": {1: "Node", 5: "Tensor", 15: "SparseTensor"},
+    "Node": {5: "Attribute"},
+    "Attribute": {5: "Tensor", 6: "Graph", 10: "Tensor", 11: "Graph", 22: "SparseTensor", 23: "SparseTensor"},
+    "SparseTensor": {1: "Tensor", 2: "Tensor"},
+    "Tensor": {_EXTERNAL_DATA: Field.TYPE_BYTES, _DATA_LOCATION: Field.TYPE_INT64},
+}
 
 
 def keeps_data_elsewhere(model: bytes) -> bool:
     """Whether any tensor of a serialised ONNX model has its data elsewhere. Raises ValueError if it is no protobuf."""
-    todo = [("model", 0, len(model))]
+    try:
+        todo = [_model_type().FromString(model)]
+    except DecodeError as error:
+        raise ValueError(f"is not a sound ONNX file: {error}") from error
     while todo:
-        message, start, end = todo.pop()
-        for number, value, stop in _fields(model, start, end):
-            if message == "tensor" and (number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value != 0)):
+        for field, values in todo.pop().ListFields():
+            if field.message_type:
+                todo += values
+            elif field.number == _EXTERNAL_DATA or any(values):
                 return True
-            if stop is not None and (inner := _HOLDS[message].get(number)):
-                todo.append((inner, value, stop))
     return False
 
 
-def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int | None]]:
-    """Number and value of each field; of one that has a length: where it starts, and where it ends."""
-    while at < end:
-        tag, at = _varint(data, at, end)
-        if tag >= _LARGEST:
-            raise ValueError("is not a sound ONNX file: a field's number is too large")
-        number, kind = tag >> 3, tag & 7
-        if kind == _VARINT:
-            value, at = _varint(data, at, end)
-            yield number, value, None
-            continue
-        if kind == _BYTES:
-            size, at = _varint(data, at, end)
-        elif (size := _FIXED.get(kind, -1)) < 0:
-            raise ValueError(f"is not a sound ONNX file: a field of protobuf's wire type {kind}")
-        if size > end - at:
-            raise ValueError("is not a sound ONNX file: a field is longer than what holds it")
-        yield number, at, at + size if kind == _BYTES else None
-        at += size
-
-
-def _varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The number at `at`, seven bits per byte, and where the next one starts."""
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= end:
-            break
-        byte, at = data[at], at + 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise ValueError("is not a sound ONNX file: a number without an end")
+@cache
+def _model_type() -> Any:
+    """The part of ModelProto above. All fields are lists: of one that stands twice, protobuf joins or drops values."""
+    file = FileDescriptorProto(name="phalanx/tensors.proto", package="phalanx")
+    for name, fields in _FIELDS.items():
+        message = file.message_type.add(name=name)
+        for number, kind in fields.items():
+            inner = {"type": Field.TYPE_MESSAGE, "type_name": f".phalanx.{kind}"}
+            what = inner if isinstance(kind, str) else {"type": kind}
+            message.field.add(name=f"f{number}", number=number, label=Field.LABEL_REPEATED, **what)
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("phalanx.Model"))

@@ -18,7 +18,7 @@ from deploy.contract.tensor_specs import (
 from deploy.contract.types import FORMAT, OLDER_FORMAT, Contract, ContractError, MemorySpec, TensorSpec
 from hardware.plant import DELAYS
 
-LARGEST = float(np.finfo(np.float32).max)
+FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def check_rules(contract: Contract) -> None:
@@ -55,7 +55,7 @@ def check_rules(contract: Contract) -> None:
 def _check_numbers(field: str, numbers: Iterable[float]) -> None:
     """The graph works in float32."""
     for number in numbers:
-        _require(abs(number) <= LARGEST, field, f"{number!r} is beyond float32, {LARGEST:.2g}")
+        _require(abs(number) <= FLOAT32_MAX, field, f"{number!r} is beyond float32, {FLOAT32_MAX:.2g}")
 
 
 def _check_unique(field: str, names: Iterable[str]) -> None:

@@ -9,7 +9,15 @@ from deploy.shield.joints.params import JointShieldParams, joint_limits, make_jo
 from deploy.shield.param_checks import TOL, UNBOUNDED, Limits, ShieldParamsError
 from hardware.spec import RobotSpec
 
-FREE = ("geofence_low", "geofence_high", "ground_z_m", "ramp_s", "hold_s", "stand_s", "damp_s")  # no guarantee's
+FREE = (
+    "geofence_low",
+    "geofence_high",
+    "ground_z_m",
+    "ramp_s",
+    "hold_s",
+    "stand_s",
+    "damp_s",
+)  # guarantees hold with any
 
 
 def make_shield_params(spec: RobotSpec, **overrides: Any) -> ShieldParams | JointShieldParams:

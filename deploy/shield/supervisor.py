@@ -114,12 +114,12 @@ class Shield:
         self._mode = Mode.OFF  # where it went while it was stopped is no jump of an estimate in flight
         known.take_time(now_s)
         reason = self._take_state(context.state)
-        if self.blind():
+        if blind := self.blind():
             known.forget_state()  # it is not commanded: nothing could be predicted
         known.take_peers(context.peers)
         wrong = known.take_around(context)
         self.fallback.keep(None)
-        return self._rest(Mode.OFF, reason or wrong or self.unready())[1]
+        return self._rest(Mode.OFF, reason or blind or wrong or self.unready())[1]
 
     def unready(self) -> str:
         """Why the robot may not be armed as it was measured last, or an empty string."""

@@ -131,15 +131,15 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         out.print(line, markup=False)
     bundles = {robot.bundle: load_bundle(robot.bundle, team.trusted_keys) for robot in team.robots}
     warn_of_files({Path(file): bundle for file, bundle in bundles.items()})
-    for robot in team.robots:
+    specs = [load_robot(robot.type) for robot in team.robots]
+    for robot, spec in zip(team.robots, specs, strict=True):
         if robot.driver and (unlike := lacks_firmware(bundles[robot.bundle].contract)):
             err.print(f"[yellow]warning:[/] {robot.name}: {escape(robot.bundle)} {unlike}", soft_wrap=True)
-        params = owned_params(load_robot(robot.type), bundles[robot.bundle].contract.shield, team.limits()[robot.name])
-        for line in untried_limits(load_robot(robot.type), params):
+        params = owned_params(spec, bundles[robot.bundle].contract.shield, team.limits()[robot.name])
+        for line in untried_limits(spec, params):
             err.print(f"[yellow]warning:[/] {robot.name}: {line}", soft_wrap=True)
     folder = _folder(out_dir)
     promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"
-    specs = [load_robot(robot.type) for robot in team.robots]
     stands = "; what stands on its feet waits to be disarmed" * any(not (s.flight or s.fixed_base) for s in specs)
     hint = f", for {LANDING_S:g} s at most{stands}; Ctrl-C again stops all"
 

@@ -19,7 +19,7 @@ from sim.vectors import about_vertical
 
 HIPS = {"hip_pitch": 0.5, "hip_roll": 0.35, "hip_yaw": 0.25}  # rad, of an action about home
 PUSH_EVERY_S = (2.0, 3.0)
-LOOPS: Mapping[str, EventTerm] = {  # as far as other drives, computers and links differ; an H1 falls by itself there
+HARDWARE: Mapping[str, EventTerm] = {  # as far as drives, computers and links differ; an H1 falls by itself there
     "gains": EventTerm(randomisation.gains, {"stiffness": (0.6, 1.5), "damping": (0.6, 1.5)}),
     "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.02)}),
     "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.015)}),
@@ -36,7 +36,7 @@ class Stand:
     standing_m: float  # the base at least this high is success
     feet_apart_m: float  # sideways, at least
     push_m_s: tuple[float, float]  # added to the velocity of the whole robot at once, in any horizontal direction
-    loops: Mapping[str, EventTerm] = field(default_factory=dict)  # in place of those of `humanoid.VARIATION`
+    variation: Mapping[str, EventTerm] = field(default_factory=dict)  # in place of these of `humanoid.VARIATION`
 
     @property
     def scale(self) -> tuple[float, ...]:
@@ -110,7 +110,7 @@ def _group(stand: Stand) -> GroupCfg:
         noise=humanoid.NOISE,
         randomisation={
             **humanoid.VARIATION,
-            **stand.loops,
+            **stand.variation,
             "push": EventTerm(randomisation.push, {"speed_m_s": stand.push_m_s}, interval_range_s=PUSH_EVERY_S),
         },
         training={"ppo": humanoid.PPO},
@@ -137,6 +137,6 @@ G1 = Stand(
     standing_m=0.65,
     feet_apart_m=0.16,
     push_m_s=(0.3, 0.6),  # 10 to 20 N s
-    loops=LOOPS,
+    variation=HARDWARE,
 )
 STAND = stand_task("stand", "a Unitree G1 stays on its feet under pushes", G1)

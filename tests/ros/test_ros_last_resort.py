@@ -60,3 +60,23 @@ def test_a_callback_that_fails_does_not_end_the_robots_of_its_process():
         process.terminate()
         assert process.wait(20) == 0
         assert b"a stranger's number" in process.stderr.read()
+
+
+REFUSES = """
+import rclpy
+from ros_nodes.nodes.echo_node import EchoNode
+
+class Broken(EchoNode):
+    def configure(self):
+        raise OverflowError("a number too large")
+
+rclpy.init()
+Broken("cf1").trigger_configure()
+"""
+
+
+@pytest.mark.ros
+def test_a_node_that_fails_to_configure_says_first_what_failed_then_where():
+    done = subprocess.run([sys.executable, "-c", REFUSES], capture_output=True, text=True, timeout=20)
+    first, *rest = done.stderr.splitlines()
+    assert first.endswith("OverflowError: a number too large") and any("in configure" in line for line in rest)

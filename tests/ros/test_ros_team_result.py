@@ -155,6 +155,7 @@ def test_a_shield_that_is_killed_before_its_robot_is_down_is_a_failure_of_the_re
 def test_it_is_said_at_once_which_simulated_robot_is_not_armed_and_it_is_a_failure(pd_bundle, tmp_path):
     shutil.copy(pd_bundle, tmp_path / "pd.onnx")
     robots = [{"name": f"cf{i}", "bundle": "pd.onnx", "base_pose": [2.0 * i - 3.0, 0, 0, 0]} for i in (1, 2)]
+    robots[1]["shield"] = {"max_speed": 2.75}
     (tmp_path / "team.yaml").write_text(json.dumps({"robots": robots, "recorder": False}))
     out = tmp_path / "out"
     (out / "stops").mkdir(parents=True)
@@ -168,6 +169,9 @@ def test_it_is_said_at_once_which_simulated_robot_is_not_armed_and_it_is_a_failu
             said.append(team.stderr.readline())
             assert said[-1], said
         assert re.match("cf2: never armed: STOPPED: a person's stop", said[-1]), said
+        wide = "shield limit max_speed = 2.75, the robot's own is 2.5: what docs/shield.md guarantees was not tried"
+        assert any(f"warning: cf2: {wide}" in line for line in said), said
+        assert wide in (out / "logs" / "cf2_shield.log").read_text()
         team.send_signal(signal.SIGINT)
         result = printed_and_kept(team, out)
     assert team.returncode == 1

@@ -1,7 +1,5 @@
 """Drones behind their filter keep off obstacles, whatever is asked for, with all bounds at once."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ from deploy.shield.drone.distance import check_start
 from deploy.shield.obstacles import outward
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import ActuatorCommand, Peers, RobotState, load_robot
-from hardware.rotation import multiply, rotate
+from hardware.rotation import rotate
 from sim.attack.attackers import View, steer, toward
 from sim.attack.faults import FAULTS
 from sim.attack.team import Team
@@ -33,6 +31,10 @@ THINGS = Obstacles(  # a box, a sphere, a lying capsule, a turned plate
 def batched(things: Obstacles, *shape: int) -> Obstacles:
     fields = {name: getattr(things, name) for name in Obstacles.__slots__}
     return Obstacles(**{name: np.broadcast_to(value, (*shape, *value.shape)) for name, value in fields.items()})
+
+
+def batched_no_peers(worlds):
+    return Peers(np.zeros((worlds, 1, 0, 3)), np.zeros((worlds, 1, 0, 3)), *(np.zeros((worlds, 1, 0)),) * 2)
 
 
 def state_at(pos) -> RobotState:
@@ -109,118 +111,6 @@ def test_where_two_walls_meet_it_keeps_off_both_and_a_dive_ends_above_the_floor(
             gap_m = min(gap_m, outward(np, seen, things)[1].min()) if things else gap_m
             out_m = max(out_m, (seen - high).max(), low - seen[..., 2].min())
         assert out_m < 0.0 and gap_m > params.obstacle_m
-
-
-def slanted_walls(rng: np.random.Generator, worlds: int) -> tuple[Obstacles, np.ndarray, np.ndarray]:
-    """Two walls at a right angle, turned as chance has it, 3 m up; a place before them, and the way into their edge."""
-    yaw, slant, axis = rng.uniform(-np.pi, np.pi, worlds), rng.uniform(0.0, 0.7, worlds), rng.normal(size=(worlds, 3))
-    axis /= np.linalg.norm(axis, axis=-1, keepdims=True)
-    upright = np.stack([np.cos(yaw / 2), 0.0 * yaw, 0.0 * yaw, np.sin(yaw / 2)], axis=-1)
-    quat = multiply(np.c_[np.cos(slant / 2), np.sin(slant / 2)[:, None] * axis], upright)
-    up = np.array([0.0, 0.0, 3.0])
-    middle = up + rotate(quat[:, None], np.array([[0.3, -1.9, 0.0], [-2.5, 0.3, 0.0]]))
-    half = np.array([[0.3, 2.5, 2.5], [2.5, 0.3, 2.5]])
-    none, quats = np.zeros((worlds, 1, 2)), np.repeat(quat[:, None, None], 2, axis=2)
-    walls = Obstacles(middle[:, None], quats, batch_of(half, worlds), none, none, none == 0.0)
-    into = rotate(quat, np.array([1.0, 1.0, 0.0]))
-    starts = [0.0, 0.0, 3.0] - rng.uniform(0.7, 1.3, (worlds, 1)) * into + rng.uniform(-0.2, 0.2, (worlds, 3))
-    return walls, np.maximum(starts, [-9.0, -9.0, 0.8])[:, None], into[:, None]
-
-
-@pytest.mark.slow
-def test_who_sinks_along_slanted_walls_keeps_off_them():
-    """It pulls away with less thrust than carries it: taken to pull with that, it came 8 cm too near."""
-    spec, worlds, rng = load_robot("crazyflie"), 12, np.random.default_rng(3)
-    params = make_shield_params(spec, geofence_low=(-9, -9, 0.1), geofence_high=(9, 9, 9))
-    walls, starts, into = slanted_walls(rng, worlds)
-    team = Team(spec, starts, FAULTS["corner"], rng)
-    view, no_peers = View(spec, params, rng, team.now), batched_no_peers(worlds)
-    solid = Obstacles(*(getattr(walls, name)[:, 0] for name in Obstacles.__slots__))
-    sent, least_m = batch_of(np.float32([spec.flight.hover_thrust_n, 0, 0, 0]), worlds), np.full(worlds, np.inf)
-    for step in range(250):
-        view.now, view.t_s = team.now, step * team.dt_s
-        context = Context(team.state(), no_peers, people=no_peers, obstacles=walls, sent=sent)
-        asked = toward(view, np.array([0.0, 0.0, 3.0]) + 0.3 * into)
-        sent, _ = filter_command(params, spec, context, asked.astype(np.float32))
-        for seen in team.step(sent):
-            least_m = np.minimum(least_m, outward(np, seen[:, 0], solid)[1].min(-1))
-    print(f"{least_m.round(3)} m, guaranteed {params.obstacle_m:.3f}")
-    assert (least_m > params.obstacle_m).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["crazyflie", "x500"])
-def test_who_is_sent_at_the_top_of_a_box_again_and_again_keeps_off_it(name):
-    """With weak rotors and constant errors: of its last thrust what is more than its weight did not count as pull.
-
-    It was taken to climb off already, dropped, and came nearer with each turn: a Crazyflie touched it.
-    """
-    spec, worlds, rng = load_robot(name), 24, np.random.default_rng(1)
-    params = make_shield_params(spec, geofence_low=(-5, -5, LOWEST_M[name]), geofence_high=(5, 5, 5))
-    half, yaw, none = rng.uniform(0.1, 0.6, (worlds, 1, 3)), rng.uniform(-3.0, 3.0, (worlds, 1)), np.zeros((worlds, 1))
-    quat = np.stack([np.cos(yaw / 2), none, none, np.sin(yaw / 2)], axis=-1)
-    solid = Obstacles(np.tile([0.0, 0.0, 1.8], (worlds, 1, 1)), quat, half, none, none, none == 0.0)
-    boxes = Obstacles(*(getattr(solid, field)[:, None] for field in Obstacles.__slots__))
-    starts = np.concatenate([rng.uniform(-1.2, 1.2, (worlds, 1, 2)), rng.uniform(3.4, 4.2, (worlds, 1, 1))], axis=-1)
-    team = Team(spec, starts, replace(FAULTS["corner, biased"], strength=(-1.0, -1.0)), rng)
-    view, no_peers, least_m = View(spec, params, rng, team.now), batched_no_peers(worlds), np.full(worlds, np.inf)
-    goal, asks = np.tile([0.0, 0.0, 1.8], (worlds, 1, 1)), np.full((worlds, 1, 1), 20.0)
-    sent = batch_of(np.float32([spec.flight.hover_thrust_n, 0, 0, 0]), worlds)
-    for step in range(400):
-        view.now, view.t_s = team.now, step * team.dt_s
-        dives, climbs = rng.random((2, worlds, 1, 1)) < [[[[0.03]]], [[[0.01]]]]
-        goal = np.where(dives, rng.uniform([-0.8, -0.8, 1.2], [0.8, 0.8, 2.6], (worlds, 1, 3)), goal)
-        asks = np.where(dives, rng.choice([2.0, 5.0, 10.0, 20.0], (worlds, 1, 1)), asks)
-        goal = np.where(climbs, rng.uniform([-2.0, -2.0, 4.0], [2.0, 2.0, 4.0], (worlds, 1, 3)), goal)
-        way = goal - view.now.pos
-        asked = steer(view, asks * way / (np.linalg.norm(way, axis=-1, keepdims=True) + 1e-6))
-        context = Context(team.state(), no_peers, people=no_peers, obstacles=boxes, sent=sent)
-        sent, _ = filter_command(params, spec, context, asked.astype(np.float32))
-        for seen in team.step(sent):
-            least_m = np.minimum(least_m, outward(np, seen[:, 0], solid)[1].min(-1))
-    print(f"{name}: {least_m.round(2)} m, guaranteed {params.obstacle_m:.3f}")
-    assert (least_m > params.obstacle_m).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("strength", [-1.0, 1.0], ids=["weak rotors", "strong rotors"])
-@pytest.mark.parametrize("name", ["crazyflie", "x500"])
-def test_who_is_sent_into_the_corner_of_two_walls_and_a_ceiling_keeps_off_all_three(name, strength):
-    """Level in half of the worlds, else turned together: a drone that took itself to sink already climbed into it."""
-    spec, worlds, size = load_robot(name), 24, {"crazyflie": 1.0, "x500": 2.0}[name]
-    params = make_shield_params(spec, geofence_low=(-12, -12, LOWEST_M[name]), geofence_high=(12, 12, 14))
-    rng = np.random.default_rng(1)
-    yaw, axis = rng.uniform(-np.pi, np.pi, worlds), rng.normal(size=(worlds, 3))
-    slant = rng.uniform(0.0, 0.8, worlds) * (np.arange(worlds) % 2)
-    axis /= np.linalg.norm(axis, axis=-1, keepdims=True)
-    upright = np.stack([np.cos(yaw / 2), 0.0 * yaw, 0.0 * yaw, np.sin(yaw / 2)], axis=-1)
-    quat = multiply(np.c_[np.cos(slant / 2), np.sin(slant / 2)[:, None] * axis], upright)
-    up, none = np.array([0.0, 0.0, 6.0]), np.zeros((worlds, 3))
-    middle = up + rotate(quat[:, None], size * np.array([[0.3, -1.9, 0.0], [-2.5, 0.3, 0.0], [-1.0, -1.0, 1.8]]))
-    half = np.tile(size * np.array([[0.3, 2.5, 2.5], [2.5, 0.3, 2.5], [2.5, 2.5, 0.3]]), (worlds, 1, 1))
-    solid = Obstacles(middle, np.repeat(quat[:, None], 3, axis=1), half, none, none, none == 0.0)
-    room = Obstacles(*(getattr(solid, field)[:, None] for field in Obstacles.__slots__))
-    starts = up + rotate(quat, size * np.array([-1.0, -1.0, 0.3])) + rng.uniform(-0.2, 0.2, (worlds, 3))
-    team = Team(spec, starts[:, None], replace(FAULTS["corner"], strength=(strength, strength)), rng)
-    view, no_peers, least_m = View(spec, params, rng, team.now), batched_no_peers(worlds), np.full(worlds, np.inf)
-    goal = (up + rotate(quat, size * np.array([0.3, 0.3, 1.8])))[:, None]
-    sent = batch_of(np.float32([spec.flight.hover_thrust_n, 0, 0, 0]), worlds)
-    for step in range(250):
-        view.now, view.t_s = team.now, step * team.dt_s
-        context = Context(team.state(), no_peers, people=no_peers, obstacles=room, sent=sent)
-        sent, _ = filter_command(params, spec, context, toward(view, goal).astype(np.float32))
-        for seen in team.step(sent):
-            least_m = np.minimum(least_m, outward(np, seen[:, 0], solid)[1].min(-1))
-    print(f"{name}: {least_m.round(2)} m, guaranteed {params.obstacle_m:.3f}")
-    assert (least_m > params.obstacle_m).all()
-
-
-def batch_of(values, worlds):
-    return np.broadcast_to(values, (worlds, 1, *values.shape))
-
-
-def batched_no_peers(worlds):
-    return Peers(np.zeros((worlds, 1, 0, 3)), np.zeros((worlds, 1, 0, 3)), *(np.zeros((worlds, 1, 0)),) * 2)
 
 
 def test_who_walks_at_a_drone_pushes_it_out_of_its_fence_but_not_far():

@@ -25,7 +25,7 @@ class Ahead:
     pos: Array  # (..., 3) m
     vel: Array  # (..., 3) m/s
     weakest: tuple[Array, Array]  # the same two by the thrust that was sent before, where it is known, up to the weight
-    strongest: tuple[Array, Array]  # ... and by all of it, of rotors that are as strong as they may be
+    strongest: tuple[Array, Array]  # ... and by rotors as strong as they may be, from the weight on
     peer_pos: Array  # (..., P, 3) m
     peer_vel: Array  # (..., P, 3) m/s
     peer_age: Array  # (..., P) s, capped

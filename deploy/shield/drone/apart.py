@@ -51,9 +51,9 @@ def obstacle_rows(ahead: Ahead) -> tuple[Array, Array]:
     """One barrier row per obstacle, with all of the braking; one that moves is taken to come straight on.
 
     Like the fence they never ask for more than the robot has. What stands around is slanted: who sinks along it with
-    less thrust than carries it is nearer than if that carried it, and pulls away the less. More thrust than carries it
-    is not counted on: who took itself to climb off already would drop, and come nearer with each turn. Where it drives
-    the robot nearer, at what is above or beside it, it counts as of the strongest rotors.
+    less thrust than carries it is nearer than if that carried it, and pulls away the less; at what is above or beside,
+    more thrust drives it nearer. Only what brings it nearer counts: who took itself to climb off the top of a box, or
+    to sink from a ceiling, would let go each time, and come nearer with each turn.
     """
     xp, params, things = ahead.xp, ahead.params, ahead.context.obstacles
     assert things is not None

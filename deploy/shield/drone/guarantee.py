@@ -117,8 +117,9 @@ def _outside(params: ShieldParams, measured: bool) -> Lines:
         ),
         (
             f"obstacles and links at more than {BOUNDS.thing:g} m/s",
-            "kept off as well as it can: a ball that follows it touches one that hovers from 2 m/s on, one that flies "
-            "at it from 1.5 m/s on; links of an outstretched arm at full speed touched 8 of 96 that hovered beside it",
+            "kept off as well as it can: a ball that follows it comes too near to one that hovers from 1.5 m/s on, to "
+            "one that flies at it from 1 m/s on; links of an outstretched arm at full speed touched 8 of 96 that "
+            "hovered beside it (by scripts that are not kept)",
         ),
         (
             "rotors that are slower under the rate loop of its firmware, or other gains",
