@@ -53,7 +53,10 @@ def _imported(kind: str, name: str, module: str) -> Any:
         return importlib.import_module(module)
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
-            raise PluginError(f"{kind} {name!r}: there is no module {error.name!r} here or installed") from error
+            where = "go to the folder that it is in, or install it"
+            raise PluginError(
+                f"{kind} {name!r}: there is no module {error.name!r} here or installed; {where}"
+            ) from error
         last = traceback.extract_tb(error.__traceback__)[-1]
         place, said = f"{last.filename}:{last.lineno}", str(error)
         if isinstance(error, SyntaxError):  # then the last frame is one of Python's own

@@ -1,9 +1,13 @@
 """Where results go and runs lie: looked at before any work is done for them."""
 
+import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hardware.names import nearest_path
+from policies.records import RECORD
 
 CHECKPOINT = "checkpoint.pt"  # as in `policies.checkpoint`, which takes seconds to import
 LEAST_FREE = 100e6  # bytes: the bag of a short flight of a large team, with logs
@@ -30,6 +34,13 @@ def check_out(path: Path | None, folder: bool = False) -> None:
         raise ValueError(f"out = {path}: {above} is a file, not a folder")
 
 
+def check_files_out(run: Path, group: str | None, path: Path | None) -> None:
+    """`check_out` for the policy files of the run in a folder: one file where it has one group, or one is chosen."""
+    if (run / RECORD).is_file():  # else it is a copy of a checkpoint alone, which takes seconds to read
+        groups = json.loads((run / RECORD).read_text())["algorithm"]
+        check_out(path, folder=group is None and len(groups) > 1)
+
+
 def fresh_folder(parent: Path) -> Path:
     """The first of parent/1, parent/2, ... that does not exist; made here, so that two of the same moment differ."""
     number = 1
@@ -40,6 +51,20 @@ def fresh_folder(parent: Path) -> Path:
             number += 1
         else:
             return parent / str(number)
+
+
+@contextmanager
+def results_folder(given: Path | None, parent: Path) -> Iterator[Path]:
+    """The folder `given`, or a fresh one in `parent`, which is taken away again where nothing was written into it."""
+    if given:
+        yield with_room(given)
+        return
+    folder = fresh_folder(with_room(parent))
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):  # it holds something
+            folder.rmdir()
 
 
 def with_room(folder: Path) -> Path:

@@ -39,23 +39,27 @@ class _Spinner(SpinnerColumn):
 class _TimeLeft(ProgressColumn):
     """Time left at the mean pace since the first progress; none before `BASIS` of the way has shown that pace.
 
-    Rich's own takes the pace of the last half minute, in which a start, or a wait, may have been all that there was.
+    Between two steps of progress it counts down, and there is none any more where all should have been done. Rich's own
+    takes the pace of the last half minute, in which a start, or a wait, may have been all that there was.
     """
 
     max_refresh = 0.5
 
     def __init__(self, table_column: Column | None = None) -> None:
         super().__init__(table_column)
-        self._first: dict[TaskID, tuple[float, float]] = {}
+        self._first: dict[TaskID, tuple[float, float]] = {}  # when there was progress first, and how much
+        self._last: dict[TaskID, tuple[float, float]] = {}  # when it was last seen to move on, and how far it was
 
     def render(self, task: Task) -> Text:
         now, total = task.get_time(), task.total or 1.0
         began, had = self._first.setdefault(task.id, (now, task.completed)) if task.completed else (now, 0.0)
+        if self._last.get(task.id, (now, -1.0))[1] != task.completed:
+            self._last[task.id] = now, task.completed
+        moved = self._last[task.id][0]
         done = task.completed - had
-        if done < BASIS * total:
-            return Text("-:--:--", style="progress.remaining")
-        left = timedelta(seconds=ceil((total - task.completed) * (now - began) / done))
-        return Text(str(left), style="progress.remaining")
+        ends = moved + (total - task.completed) * (moved - began) / done if done >= BASIS * total else 0.0
+        left = str(timedelta(seconds=ceil(ends - now))) if now <= ends else "-:--:--"
+        return Text(left, style="progress.remaining")
 
 
 class _Lines(Progress):

@@ -6,7 +6,7 @@ import numpy as np
 
 from deploy.shield.arrays import NEVER_ZERO, at_least, at_most, constant, double, greatest, norm
 from deploy.shield.types import Context, Obstacles
-from hardware.rotation import rotate
+from hardware.rotation import namespace_of, rotate
 from hardware.types import Array
 
 _UNLIKE = np.array([1.0, 1.0 + 1e-9, 1.0 + 2e-9])  # so that of several faces that are as near one is the nearest
@@ -32,6 +32,18 @@ def outward(xp: Any, pos: Array, things: Obstacles) -> tuple[Array, Array]:
         off, gap = xp.where(is_inside[..., None], face, off), xp.where(is_inside, deepest, gap)
     off = xp.where(local < 0.0, -off, off)
     return (off[..., None, :] @ axes)[..., 0, :], gap - double(things.radius)
+
+
+def ball(pos: Array, vel: Array, radius_m: float) -> Obstacles:
+    """A body that moves, as one ball: around `pos` (..., 3) m, that may come nearer at the speed of `vel` (..., 3) m/s.
+
+    It is valid where both are known.
+    """
+    xp = namespace_of(pos)
+    pos, speed = double(pos)[..., None, :], norm(xp, double(vel))[..., None]
+    quat = constant(xp, np.array([1.0, 0.0, 0.0, 0.0]), pos) + 0.0 * pos[..., :1]
+    radius = 0.0 * speed + radius_m
+    return Obstacles(pos, quat, 0.0 * pos, radius, speed, xp.isfinite(speed + pos.sum(-1)))
 
 
 def off_boxes(xp: Any, points: Array, pos: Array, axes: Array, half: Array) -> Array:

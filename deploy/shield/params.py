@@ -28,6 +28,15 @@ def make_shield_params(spec: RobotSpec, **overrides: Any) -> ShieldParams | Join
     return make_joint_params(spec, **overrides) if spec.flight is None else make_flight_params(spec, **overrides)
 
 
+def clearance_m(spec: RobotSpec) -> float:
+    """How far, m, the links of an arm stay off the middle of another robot that has none.
+
+    Of a drone it is where its own shield, as specified, begins to make way; of a robot on legs all that it can reach.
+    """
+    params = make_shield_params(spec)
+    return params.obstacle_m + params.obstacle_buffer_m if isinstance(params, ShieldParams) else spec.radius_m
+
+
 def narrowed_limits(spec: RobotSpec, trained: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Of the parameters `trained` that a policy file states, those that hold for `spec`; and what was held back.
 

@@ -39,8 +39,10 @@ def demo(
         try:
             result = run_demo(cfg, display)
         except KeyboardInterrupt:
-            go_on = f"phalanx train --resume {out_dir / 'train'}"
-            raise KeyboardInterrupt(f"interrupted; a demo begins again, its training goes on by: {go_on}") from None
+            trains = display.now == "train"
+            next_ = f"its training goes on by: phalanx train --resume {out_dir / 'train'}"
+            next_ = next_ if trains else f"what it has trained is there: phalanx verify {out_dir / 'train'}"
+            raise KeyboardInterrupt(f"interrupted; a demo begins again, {next_}") from None
         except DeployError as error:
             err.print(f"phalanx: flight: {error}; logs are in {out_dir / 'ros' / 'logs'}", markup=False)
             return 1

@@ -9,10 +9,11 @@ import tyro
 from rich.markup import escape
 
 from phalanx.console import err, out, outlive_readers, print_json, say_stopping
-from phalanx.folders import fresh_folder, with_room
+from phalanx.folders import results_folder
 from phalanx.options import OutFolder, Policies, TrustedKeys
 from phalanx.progress import make_progress, mission_note
 
+RUNS = Path("runs/deploy")
 BUSY = 0.3  # of the cores, held by others
 
 
@@ -77,8 +78,7 @@ def deploy(
 
     plan, criterion = plan_mission(policies, robots, duration_s, kill_after_s, seed, swap=mission == "swap")
     warn_of_size(bundles, len(plan.team))
-    folder = _folder(out_dir)
-    with make_progress() as progress:
+    with results_folder(out_dir, RUNS) as folder, make_progress() as progress:
         bar = progress.add_task("starting", total=plan.duration_s, note="")
 
         def follow(state: dict[str, Any]) -> None:
@@ -138,8 +138,6 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         params = owned_params(spec, bundles[robot.bundle].contract.shield, team.limits()[robot.name])
         for line in untried_limits(spec, params):
             err.print(f"[yellow]warning:[/] {robot.name}: {line}", soft_wrap=True)
-    folder = _folder(out_dir)
-    promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"
     stands = "; what stands on its feet waits to be disarmed" * any(not (s.flight or s.fixed_base) for s in specs)
     hint = f", for {LANDING_S:g} s at most{stands}; Ctrl-C again stops all"
 
@@ -147,14 +145,16 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         how = ": phalanx operate arm NAME" if by_a_person else ""
         out.print(f"robots can be armed, {after_s:.1f} s after their nodes were started{how}", markup=False)
 
-    listener = Listener(
-        starts=lambda: out.print(promise, markup=False),
-        fails=lambda why: err.print(f"failed: {why}", markup=False, soft_wrap=True),
-        up=say_up,
-        waits=lambda robot, why: err.print(f"{robot}: {why}", markup=False, soft_wrap=True),
-        stops=lambda processes: say_stopping(processes, hint),
-    )
-    result = run_team(file, folder.resolve(), listener)
+    with results_folder(out_dir, RUNS) as folder:
+        promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"
+        listener = Listener(
+            starts=lambda: out.print(promise, markup=False),
+            fails=lambda why: err.print(f"failed: {why}", markup=False, soft_wrap=True),
+            up=say_up,
+            waits=lambda robot, why: err.print(f"{robot}: {why}", markup=False, soft_wrap=True),
+            stops=lambda processes: say_stopping(processes, hint),
+        )
+        result = run_team(file, folder.resolve(), listener)
     page = _write_failure(folder, result["failures"], result["events"]) if result["failures"] else ""
     if json:
         print_json(result)
@@ -197,10 +197,6 @@ def policy_files(subjects: Sequence[str]) -> list[Path]:
     raise ValueError(
         "which policy? give a file, such as zoo/swarm-swap.onnx, of a team with several groups one for each, or a task"
     )
-
-
-def _folder(given: Path | None) -> Path:
-    return with_room(given) if given else fresh_folder(with_room(Path("runs/deploy")))
 
 
 def _summary(result: dict, page: Path) -> None:

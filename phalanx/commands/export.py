@@ -7,7 +7,7 @@ import tyro
 
 from phalanx.commands.sign import load_key, sign_files
 from phalanx.console import out, print_json
-from phalanx.folders import check_run
+from phalanx.folders import check_files_out, check_run
 from phalanx.options import Json, KeyFile, OutFile, RunFolder
 from phalanx.progress import make_progress
 
@@ -38,6 +38,7 @@ def export(
     check_run(run)
     key = load_key(sign_key) if sign_key else None
     folder = run if run.is_dir() else run.parent
+    check_files_out(folder, group, out_file)
     with make_progress() as progress:
         bar = progress.add_task("export", total=None, note="")
         progress.update(bar, note="libraries")

@@ -10,6 +10,7 @@ from hardware.ranges import check_range
 from phalanx.console import err, out, print_json
 from phalanx.folders import check_out
 from phalanx.options import Agent, Count, Json, OutFile, Subjects, TaskFlag, check_robots, check_seed
+from phalanx.progress import make_progress
 
 PICTURES = (".png", ".gif", ".mp4")
 WHO = {
@@ -80,7 +81,13 @@ def play(
         else:
             from phalanx.report.video import save_picture
 
-            save_picture(out_file, episode, cfg, robots, pixels)
+            with make_progress() as progress:
+                bar = progress.add_task("draw", total=1.0, note=str(out_file))
+
+                def drawn(fraction: float) -> None:
+                    progress.update(bar, completed=fraction)
+
+                save_picture(out_file, episode, cfg, robots, pixels, drawn)
         err.print(f"written {out_file}", markup=False)
     if json:
         print_json({"task": cfg.name, "agent": agent, "robots": len(episode.flight.names), "episodes": rows})

@@ -28,6 +28,7 @@ class Display:
         }
         self._whole = self._progress.add_task("[bold]whole way[/]", total=sum(seconds.values()), note="")
         self._done_s = 0.0
+        self.now = ""  # name of the stage that runs, or was the last
 
     def __enter__(self) -> "Display":
         self._progress.start()
@@ -39,7 +40,7 @@ class Display:
     @contextmanager
     def stage(self, name: str) -> Iterator[Callable[[float | None, str], None]]:
         """While a stage runs; gives it `update(fraction or None, note)`."""
-        row, expected = self._rows[name], self._seconds[name]
+        row, expected, self.now = self._rows[name], self._seconds[name], name
         self._progress.start_task(row)
 
         def update(fraction: float | None, note: str) -> None:

@@ -86,7 +86,8 @@ def compare(runs: Sequence[Run], of: str | None = None, reach: float | None = No
         if any(isfinite(row.get(of, nan)) for row in run.rows):
             members = groups.setdefault(json.dumps(run.settings, sort_keys=True), [])
             if twin := next((other for other in members if other.seed == run.seed), None):
-                raise CheckpointError(f"{twin.folder} and {run.folder} have the same settings and seed {run.seed}")
+                both = f"{twin.folder} and {run.folder} have the same settings and seed {run.seed}"
+                raise CheckpointError(f"{both}, so they are one training twice: leave one of them out")
             members.append(run)
     differ = _differing([members[0].settings for members in groups.values()])
     curves = [_curve(_label(members[0].settings, differ), members, of, reach) for members in groups.values()]

@@ -6,6 +6,7 @@ LONGEST_NAME = 100  # of a robot or namespace: with what follows it a topic of R
 POLICY_STATUS = "policy/status"
 DRIVER_STATUS = "driver/status"
 NAME = "(?!.*__)[A-Za-z][A-Za-z0-9_]*"  # ROS takes no double underscore
+ALLOWED = f"a name is letters, digits and single _, a letter first, {LONGEST_NAME} at most"
 
 
 def is_name(name: str) -> bool:
@@ -16,5 +17,4 @@ def is_name(name: str) -> bool:
 def check_name(name: str) -> None:
     """ValueError for what is no name."""
     if not is_name(name):
-        allowed = f"letters, digits and single _, a letter first, {LONGEST_NAME} at most"
-        raise ValueError(f"robot {name[:60]!r}: a name is {allowed}")
+        raise ValueError(f"robot {name[:60]!r}: {ALLOWED}")

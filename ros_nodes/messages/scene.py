@@ -117,7 +117,7 @@ NO_SCENE = Scene()
 
 
 class Neighbour(Struct, forbid_unknown_fields=True, frozen=True):
-    """Another robot of the team, that a shield keeps off by its links, or by a ball around it."""
+    """Another robot of the team, that a shield keeps off by its links, or by a ball around it: legs, or a drone."""
 
     name: str
     type: str  # specification by name

@@ -9,6 +9,8 @@ from sensor_msgs.msg import JointState
 
 from deploy.shield.joints.arm_obstacles import arm_obstacles
 from deploy.shield.joints.capsules import link_rows
+from deploy.shield.obstacles import ball
+from deploy.shield.params import clearance_m
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import load_robot
 from hardware.spec import RobotSpec
@@ -160,20 +162,17 @@ class _Links:
 
 
 class _Ball:
-    """All that a robot on legs can reach, around its base."""
+    """All that a robot on legs can reach, around its base; around a drone the room that its shield wants."""
 
     def __init__(self, node: ManagedNode, neighbour: Neighbour, spec: RobotSpec):
-        self._topic = listen(node, f"/{neighbour.name}/odom")
+        self._topic, self._radius_m = listen(node, f"/{neighbour.name}/odom"), clearance_m(spec)
         self._heard: Heard | None = None
-        upright, point = np.array([[1.0, 0.0, 0.0, 0.0]]), np.zeros((1, 3))
-        self.obstacles = Obstacles(
-            point, upright, point.copy(), np.array([spec.radius_m]), np.zeros(1), np.zeros(1, bool)
-        )
+        self.obstacles = ball(np.zeros(3), np.zeros(3), self._radius_m)
+        self.obstacles.valid[:] = False
 
     def hear(self, now_ns: int) -> tuple[Obstacles, int] | None:
         heard = self._topic.overheard(now_ns)
         if heard is None or heard is self._heard or heard.world is None:
             return None
-        self._heard, (pos, vel), last = heard, heard.world, self.obstacles
-        speed, there = np.array([np.linalg.norm(vel)]), np.ones(1, bool)
-        return Obstacles(np.array([pos]), last.quat, last.half, last.radius.copy(), speed, there), heard.motion.stamp_ns
+        self._heard, (pos, vel) = heard, heard.world
+        return ball(np.asarray(pos), np.asarray(vel), self._radius_m), heard.motion.stamp_ns

@@ -94,6 +94,8 @@ def run_team(file: Path, out: Path, listener: Listener | None = None) -> dict[st
                 time.sleep(WATCH_S)
         ctrl_c.raises = False
         result = team.end(ctrl_c)
+    if _read_not_up(out / NOT_UP) == []:
+        (out / NOT_UP).unlink()
     result["unwritten"] = []
     result["unwritten"] += unwritten(out / RESULT, lambda: (out / RESULT).write_text(json.dumps(result, indent=1)))
     return result

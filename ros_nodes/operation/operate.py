@@ -9,7 +9,10 @@ from contextlib import ExitStack
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import ParameterType
+from rcl_interfaces.srv import GetParameters
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.task import Future
 
 from deploy.shield.authority import ASKS_THE_POLICY, State
 from ros_nodes.lifecycle.context import domain_context
@@ -26,6 +29,7 @@ NEWEST_S = 0.2  # after what a shield said before, which comes first
 AGAIN_S = 1.0  # after which a goal is sent again that was not heard
 TAKES_NO_GOAL = tuple(state.name for state in (State.LANDING, State.STOPPED, State.FAULT))
 ASKING = tuple(state.name for state in ASKS_THE_POLICY)
+FENCE = ("shield.geofence_low", "shield.geofence_high")  # parameters of a drone's shield
 _LEFT_OPEN = ExitStack()
 
 
@@ -34,20 +38,23 @@ def send_goal(
 ) -> dict[str, Outcome]:
     """Give each of `robots` the goal `goal_m` (3,) m, world, turned as `quat` wxyz; what came of it, of each by name.
 
-    Before a start it is kept for that. A robot that a fault, a stop or a landing has is given none.
+    Before a start it is kept for that. A robot that a fault, a stop or a landing has is given none, and none is given
+    that is outside the fence of a drone's shield: it would be held at the fence for good.
     """
     node, executor = _node(robots, domain)
     policies = {robot: Mailbox(node, DiagnosticArray, f"/{robot}/{POLICY_STATUS}", qos.LATCHED) for robot in robots}
     until_s = time.monotonic() + ANSWER_S
-    listens = set[str]()
-    while time.monotonic() < until_s and not (listens.issuperset(robots) and "?" not in node.modes):
+    listens, fences = set[str](), {robot: _Fence(node, robot) for robot in robots}
+    while time.monotonic() < until_s and not (
+        listens.issuperset(robots) and "?" not in node.modes and all(fence.is_known() for fence in fences.values())
+    ):
         executor.spin_once(timeout_sec=LOOK_S)
         node.update()
         listens |= {robot for robot in robots if _takes_goals(node, robot)}
     time.sleep(NEWEST_S)
     node.update()
     shields = dict(zip(robots, node.shields, strict=True))
-    outcomes = {robot: _takes_goal(robot in listens, shields[robot]) for robot in robots}
+    outcomes = {robot: _takes_goal(robot in listens, shields[robot], fences[robot].why_not(goal_m)) for robot in robots}
     taken = [robot for robot in robots if outcomes[robot].done]
     said = _send_until_heard(node, {robot: policies[robot] for robot in taken}, goal_command(goal_m, quat))
     for robot, refused in said.items():
@@ -86,20 +93,49 @@ def goal_command(goal_m: Sequence[float], quat: Sequence[float] | None) -> dict[
     return {"goal_pos": np.array(goal_m), "goal_quat": np.array(quat or np.zeros(4))}
 
 
+class _Fence:
+    """The fence of a robot's shield, as its node states it. No other robot than a drone has one."""
+
+    def __init__(self, node: MissionNode, robot: str):
+        self._client = node.create_client(GetParameters, f"/{robot}/shield/get_parameters")
+        self._answer: Future | None = None
+
+    def is_known(self) -> bool:
+        """Whether it has been said; asks for it once the shield can be asked."""
+        if self._answer is None and self._client.service_is_ready():
+            self._answer = self._client.call_async(GetParameters.Request(names=FENCE))
+        return self._answer is not None and self._answer.done()
+
+    def why_not(self, goal_m: Sequence[float]) -> str:
+        """What is said of a goal (3,) m outside of it, empty for others and where nothing is known."""
+        values = self._answer.result().values if self._answer and self._answer.done() else []
+        if len(values) < 2 or any(value.type != ParameterType.PARAMETER_DOUBLE_ARRAY for value in values):
+            return ""
+        low, high = (list(value.double_array_value) for value in values)
+        if all(a <= x <= b for a, x, b in zip(low, goal_m, high, strict=True)):
+            return ""
+        return f"goal: {list(goal_m)} is outside the fence of its shield, {low} to {high} m"
+
+
 def _takes_goals(node: MissionNode, robot: str) -> bool:
     """Whether its policy is among those that read its goal, as recorders do too."""
     readers = node.get_subscriptions_info_by_topic(f"/{robot}/goal")
     return any(reader.node_namespace == f"/{robot}" for reader in readers)
 
 
-def _takes_goal(listens: bool, shield: ShieldMode) -> Outcome:
-    """What comes of a goal for a robot whose policy `listens` for one, where that does not refuse it."""
+def _takes_goal(listens: bool, shield: ShieldMode, outside: str = "") -> Outcome:
+    """What comes of a goal for a robot whose policy `listens` for one, where that does not refuse it.
+
+    `outside`: what is said of a goal that is outside its fence.
+    """
     if not listens:
         return Outcome(False, "no policy listens for a goal")
     if shield.state == "?":
         return Outcome(False, "its shield is not heard")
     if shield.state in TAKES_NO_GOAL:
         return Outcome(False, f"goal: the robot is {shield.state}{f' ({shield.reason})' if shield.reason else ''}")
+    if outside:
+        return Outcome(False, outside)
     return Outcome(True, "" if shield.state in ASKING else f"kept for its start: the robot is {shield.state}")
 
 

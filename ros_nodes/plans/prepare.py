@@ -14,6 +14,7 @@ from deploy.bundle.signature import key_text, read_public_key
 from deploy.contract import CommandSpec, Contract
 from deploy.runtime.compatibility import check_robot
 from deploy.shield import JointShieldParams, ShieldParams, owned_params
+from deploy.shield.joints.capsules import link_rows
 from hardware import load_robot
 from hardware.spec import Joint
 from ros_nodes.messages.commands import UNIT_WITHIN, own_topics
@@ -175,10 +176,15 @@ def team_parameters(
 
 
 def surroundings_of(member: Member, mission: Mission, scene: Scene) -> str:
-    """The parameter `surroundings` of the shield of `member`: the scene, and all robots of the team that do not fly."""
+    """The parameter `surroundings` of the shield of `member`: the scene, and all robots of the team that do not fly.
+
+    Of an arm those that fly too, but for who lands on what it holds: it is faster than they can make way for.
+    """
+    is_arm = link_rows(load_robot(member.robot)) is not None
     neighbours = tuple(
         Neighbour(other.name, other.robot, yaw_of(other.base_pose), other.name == member.lands_on)
         for other in mission.team
-        if other is not member and load_robot(other.robot).flight is None
+        if other is not member
+        and (load_robot(other.robot).flight is None or (is_arm and other.lands_on != member.name))
     )
     return msgspec.json.encode(Surroundings(scene.of(member.name), neighbours)).decode()

@@ -37,6 +37,7 @@ import msgspec
 from deploy.bundle.signature import key_text, read_public_key
 from deploy.bundle.verification import check_level
 from hardware.yaml_file import SHOWN, read_yaml
+from ros_nodes.messages.names import ALLOWED
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
 from ros_nodes.plans.mission import load_mission
 from ros_nodes.plans.team import Charges, Hosts, Robot, Team, TeamError, absolute
@@ -129,4 +130,5 @@ def _explain(error: str, data: Any) -> str:
         kind = next((kind for name, kind in kinds.items() if start.startswith(name)), Team)
         allowed = ", ".join(kind.__struct_fields__)
         return f"{key}{'.' if key else ''}{unknown[1]}: unknown; choose from {allowed}"
-    return f"{key or 'the file'} = {str(data)[:SHOWN]}: {reason[0].lower()}{reason[1:]}"
+    said = ALLOWED if "matching regex" in reason else f"{reason[0].lower()}{reason[1:]}"  # only names have one
+    return f"{key or 'the file'} = {str(data)[:SHOWN]}: {said}"

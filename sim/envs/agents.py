@@ -54,8 +54,8 @@ class AgentGroup:
         self.noise = cfg.noise if randomise else Noise()
         team = sum(group.num_robots for group in world.groups)
         self.num_peers = min(cfg.observation.max_peers, team - 1) if cfg.observation.peer else 0
-        # As on the robot, a shield hears all drones of the team, whatever the policy looks at, and the arms' links, see
-        # `links_near`; that of a robot with joints asks for neither.
+        # As on the robot, the shield of a drone hears all drones of the team, whatever the policy looks at. Of other
+        # robots' bodies see `bodies_near`.
         flies = [group.robot.flight is not None for group in world.groups for _ in range(group.num_robots)]
         self._no_peer = ~torch.tensor(flies).unsqueeze(-1)  # (M, 1) of the team
         self.num_shield_peers = sum(flies) - 1 if shield and self.robot.flight is not None else 0

@@ -9,8 +9,8 @@ import torch
 from hardware import load_robot
 from hardware.types import ActuatorCommand
 from sim.envs.agents import AgentGroup
+from sim.envs.bodies_near import bodies_near
 from sim.envs.faulty_term import check_terms, check_values, in_term
-from sim.envs.links_near import links_near
 from sim.envs.observation import Observation
 from sim.envs.state import EnvState, EnvStep, read_env, write_env
 from sim.envs.world import World, task_scene
@@ -133,7 +133,7 @@ class TeamEnv:
         actions = {name: actions[name].to(self.device).clamp(-1.0, 1.0) for name in groups}
         targets = {name: target.to(self.device) for name, target in (targets or {}).items()}
         commands = {
-            name: group.actuator_command(actions[name], targets.get(name), links_near(groups, name))
+            name: group.actuator_command(actions[name], targets.get(name), bodies_near(groups, name))
             for name, group in groups.items()
         }
         try:

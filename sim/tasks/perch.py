@@ -11,6 +11,7 @@ from sim.baselines import perch as baselines
 from sim.noise import Noise
 from sim.task import Curriculum, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
 from sim.tasks.parts import crazyflie, panda
+from sim.tasks.parts.multirotor import FRAMES, firmware
 from sim.tasks.parts.panda import DOWN, ELBOW, TOOL
 from sim.terms import EventTerm, RewardTerm, Term, arms, objects, observations, perch, rewards, terminations
 from sim.vectors import about_vertical
@@ -95,9 +96,9 @@ DRONE_GROUP = GroupCfg(
             "base_lin_vel": Term(observations.base_lin_vel),
             "projected_gravity": Term(observations.projected_gravity),
             "base_ang_vel": Term(observations.base_ang_vel),
-            "last_action": Term(observations.remembered, {"name": "last_action"}),
+            "frames": Term(observations.remembered, {"name": "frames"}),
         },
-        memory={"last_action": crazyflie.LAST_ACTION},
+        memory={"frames": FRAMES},
     ),
     action=crazyflie.ACTION,
     rewards={
@@ -117,12 +118,11 @@ DRONE_GROUP = GroupCfg(
     noise=Noise(pos_m=0.002, angle_rad=0.01, lin_vel_m_s=0.02, ang_vel_rad_s=0.05),
     randomisation={
         "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
-        "thrust": EventTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
         "wind": EventTerm(randomisation.wind, {"force_n": (0.0, 0.01)}, interval_range_s=(1.0, 3.0)),
         "sensor_bias": EventTerm(randomisation.sensor_bias, {"bias": Noise(pos_m=0.002, angle_rad=0.01)}),
-        "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.012)}),
-        "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
+        **firmware(DRONE),
     },
+    rate_loop=True,
     baseline=Term(baselines.land, {"robot": DRONE.name, **SEAT}),
     training={"ppo": {**PPO, "init_std": 0.5}},
     shield={"geofence_low": (-1.1, -1.6, 0.0), "geofence_high": (2.1, 1.6, 2.1)},

@@ -20,7 +20,7 @@ from phalanx.arguments import options_of
 from phalanx.commands import COMMANDS
 from phalanx.commands.demo import demo as run_command
 from phalanx.demo import stages
-from phalanx.folders import fresh_folder, with_room
+from phalanx.folders import check_files_out, fresh_folder, results_folder, with_room
 from phalanx.progress import time_split
 from phalanx.train_options import FLAGS, VALUED
 from phalanx.verification.verdict import warn_of_size
@@ -170,12 +170,38 @@ def test_two_runs_of_the_same_moment_have_folders_of_their_own(tmp_path):
     assert all(folder.is_dir() for folder in found)
 
 
+def test_a_command_that_refuses_leaves_no_folder_behind(tmp_path):
+    with pytest.raises(ValueError), results_folder(None, tmp_path / "deploy") as folder:
+        assert folder.is_dir()
+        raise ValueError
+    assert not folder.exists()
+    with results_folder(None, tmp_path / "deploy") as folder:
+        (folder / "logs").mkdir()
+    assert folder.is_dir()
+    with results_folder(tmp_path, tmp_path / "deploy") as given:
+        pass
+    assert given == tmp_path and tmp_path.is_dir()
+
+
+def test_where_policy_files_go_is_looked_at_before_the_run_is_read(tmp_path):
+    (tmp_path / "run.json").write_text('{"algorithm": {"arm": {}, "drone": {}}}')
+    check_files_out(tmp_path, None, tmp_path)
+    with pytest.raises(ValueError, match="is a folder, wanted a file"):
+        check_files_out(tmp_path, "arm", tmp_path)
+    with pytest.raises(ValueError, match="is a file, wanted a folder"):
+        check_files_out(tmp_path, None, tmp_path / "run.json")
+
+
 def test_a_demo_that_is_interrupted_says_how_its_training_goes_on(monkeypatch, tmp_path):
     def press(*_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(stages, "_train", press)
     with pytest.raises(KeyboardInterrupt, match=f"phalanx train --resume {tmp_path}/train"):
+        run_command(quick=True, out_dir=tmp_path)
+    monkeypatch.setattr(stages, "_train", lambda *_: {})
+    monkeypatch.setattr(stages, "_export", press)
+    with pytest.raises(KeyboardInterrupt, match=f"trained is there: phalanx verify {tmp_path}/train"):
         run_command(quick=True, out_dir=tmp_path)
 
 
@@ -313,11 +339,20 @@ def test_a_wait_or_a_start_makes_no_nonsense_of_the_time_left(monkeypatch):
     progress = progress_.make_progress()
     progress.get_time = lambda: now[0]
     bar = progress.add_task("whole way", total=150.0, note="")
-    for now[0], done in ((6.0, 1.0), (7.0, 1.001), (126.0, 121.0), (155.0, 121.0005)):
+    for now[0], done in (
+        (6.0, 1.0),
+        (7.0, 1.001),
+        (126.0, 121.0),
+        (136.0, 121.0),
+        (156.0, 121.0),
+        (157.0, 121.0005),
+    ):
         progress.update(bar, completed=done)
     assert [line.split("eta ")[1] for line in text.getvalue().splitlines()] == [
         "-:--:--",
         "-:--:--",
         "0:00:29",
+        "0:00:19",  # it counts down while nothing moves on
+        "-:--:--",
         "0:00:37",
     ]

@@ -69,7 +69,10 @@ def test_what_an_installed_package_registers_has_a_name(installed):
     [
         ("shop_arm:SPECS", "robot 'shop_arm:SPECS': 'shop_arm' has no 'SPECS'; did you mean 'SPEC'?"),
         ("shop_arm:COUNT", "robot 'shop_arm:COUNT': is of type int, not RobotSpec"),
-        ("nowhere.arm:SPEC", "robot 'nowhere.arm:SPEC': there is no module 'nowhere' here or installed"),
+        (
+            "nowhere.arm:SPEC",
+            "robot 'nowhere.arm:SPEC': there is no module 'nowhere' here or installed; go to the folder",
+        ),
         ("broken_arm:SPEC", "broken_arm.py:2: NameError: name 'undefined_name' is not defined"),
         ("cut_arm:SPEC", "cut_arm.py:2: SyntaxError: '(' was never closed"),
         ("half_arm:SPEC", "half_arm.py:1: ModuleNotFoundError: No module named 'no_such_sdk'"),

@@ -58,6 +58,8 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         assert answer(reset) == (0, "cf1: reset: nothing to reset: the robot is DISARMED\n")
         assert operate("arm", "cf1", "cf2") == (0, "cf1: arm\ncf2: arm\n")
         code, said = operate("goal", "cf1", "--at", "9", "0", "1")
+        assert code == 1 and said.startswith("cf1: goal: [9.0, 0.0, 1.0] is outside the fence of its shield, [-")
+        code, said = operate("goal", "cf1", "--at", "2.7", "0", "1")  # inside it, and more than the policy takes
         assert code == 1 and said.startswith("cf1: goal refused: ") and "goal_pos" in said
         kept = "cf1: goal: kept for its start: the robot is ARMED\n"
         assert operate("goal", "cf1", "--at", "0.2", "0", "1.3") == (0, kept)

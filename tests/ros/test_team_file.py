@@ -218,7 +218,7 @@ def test_what_stands_there_and_whom_it_is_for_reaches_the_shields(tmp_path):
     ("text", "says"),
     [
         ("robots: []", "robots = []: expected `array` of length >= 1"),
-        ("robots: [{name: 2cf, bundle: HOVER}]", "robots[0].name = 2cf: expected `str` matching"),
+        ("robots: [{name: 2cf, bundle: HOVER}]", "robots[0].name = 2cf: a name is letters"),
         (f"robots: [{{name: {'a' * 250}, bundle: HOVER}}]", "aaa: expected `str` of length <= 100"),
         (f"{CF1}\nnamespace: {'a' * 250}", "aaa: expected `str` of length <= 100"),
         ("robots: [{name: cf1, bundle: HOVER, battery: {land: 0.3}}]", "battery of cf1: lands below a charge of 0.3"),

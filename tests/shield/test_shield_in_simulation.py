@@ -9,11 +9,12 @@ import torch
 from deploy.shield import Context, Mode, Shield, filter_command
 from deploy.shield.joints.arm import ArmFallback
 from deploy.shield.joints.arm_obstacles import arm_obstacles
-from hardware import ActuatorCommand, RobotState
+from deploy.shield.params import clearance_m
+from hardware import ActuatorCommand, RobotState, load_robot
 from phalanx.agents import make_agent
 from policies.evaluation.evaluate import evaluate
 from sim.envs import agents
-from sim.envs.links_near import links_near
+from sim.envs.bodies_near import bodies_near
 from sim.envs.team_env import TeamEnv
 from sim.tasks import load_task
 from sim.terms import RewardTerm, rewards
@@ -48,14 +49,25 @@ def test_the_shield_of_a_drone_is_given_the_links_of_an_arm_as_on_the_robot_and_
     groups = TeamEnv("perch", 2, 0, shield=True).groups
     drone, arm = groups["drone"], groups["arm"]
     assert drone.shield_peers.valid.shape == (2, 1, 0) and arm.shield_peers.valid.shape[2] == 0  # of other drones none
-    assert links_near(groups, "arm") is None
-    found, (measured, *_) = links_near(groups, "drone"), arm.measured
+    assert bodies_near(groups, "arm") is None
+    found, (measured, *_) = bodies_near(groups, "drone"), arm.measured
     own = RobotState(*(getattr(measured, name)[1, 0].numpy() for name in RobotState.__slots__))
     expected = arm_obstacles(arm.robot, own, lands_on=True)  # what `Around` of ROS 2 calls
     for name in ("pos", "quat", "half", "valid"):
         np.testing.assert_allclose(getattr(found, name)[1, 0], getattr(expected, name), atol=1e-5)
     assert (found.radius[1, 0].numpy() >= expected.radius - 1e-9).all()
     assert 0 < int(found.valid[0, 0].sum()) < found.valid.shape[2]  # its hand may be near
+
+
+def test_the_shield_of_an_arm_is_given_drones_that_do_not_land_on_it():
+    perch = load_task("perch")
+    beside = perch.changed(groups={**perch.groups, "drone": replace(perch.groups["drone"], lands_on="")})
+    groups = TeamEnv(beside, 2, 0, shield=True).groups
+    found, (measured, *_) = bodies_near(groups, "arm"), groups["drone"].measured
+    np.testing.assert_allclose(found.pos[:, 0, 0], measured.base_pos[:, 0], atol=1e-6)
+    speed = torch.linalg.vector_norm(measured.base_lin_vel[:, 0], dim=-1)
+    np.testing.assert_allclose(found.speed[:, 0, 0], speed, atol=1e-5)
+    assert found.valid.all() and (found.radius >= clearance_m(load_robot("crazyflie"))).all()
 
 
 def test_what_a_shield_hears_starts_again_with_its_world_and_goes_on_from_a_saved_state():

@@ -1,7 +1,10 @@
 """Engines are chosen by name, and a run survives the loss of one."""
 
+import os
 import sys
+import threading
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +20,7 @@ from policies.training.train import train
 from policies.training.trainer import Trainer
 from sim.envs.team_env import TeamEnv
 from sim.physics import ENGINES, EngineError
+from sim.physics.jax import setup
 
 SMALL = dict(num_steps=4, epochs=1, minibatch=64, hidden=16, threads=1)
 
@@ -37,6 +41,17 @@ def test_an_unknown_engine_is_named_with_what_there_is(name):
 def test_an_accelerator_that_is_not_there_is_refused(engine):
     with pytest.raises(EngineError, match="cuda"):
         make_env("reach", 2, seed=0, engine=engine, device="cuda")
+
+
+def test_a_thread_of_jax_that_ends_at_once_is_no_error(monkeypatch):
+    ended = threading.Thread()
+    ended.start()
+    ended.join()
+    started = iter([[], [str(ended.native_id)]])
+    monkeypatch.setattr(setup.os, "listdir", lambda folder: next(started))
+    cores = os.sched_getaffinity(0)
+    setup._start_on_one_core(SimpleNamespace(devices=lambda: None))
+    assert os.sched_getaffinity(0) == cores
 
 
 @pytest.mark.slow

@@ -96,6 +96,11 @@ def _arm_holds(params: JointShieldParams) -> Lines:
             f"rest {1e3 * params.link_margin_m:g} mm before each other, the floor and obstacles that it is given; "
             "measured with all bounds at once: never touching",
         ),
+        (
+            "a drone of its team that does not land on what it holds",
+            "links rest before it as before an obstacle that comes nearer as fast as it flies, off its middle by as "
+            "much as its own shield begins to make way at",
+        ),
         ("fingers", f"meet the floor and obstacles at {params.touch_speed:g} m/s or less"),
         (
             "a person who is tracked, at p",

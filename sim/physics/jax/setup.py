@@ -3,6 +3,7 @@
 import importlib
 import importlib.metadata
 import os
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -68,7 +69,8 @@ def _start_on_one_core(jax: Any) -> None:
         jax.devices()
     finally:
         for thread in {"0", *(set(os.listdir("/proc/self/task")) - before)}:  # those it has started stay on no one core
-            os.sched_setaffinity(int(thread), cores)
+            with suppress(ProcessLookupError):  # one that has ended since
+                os.sched_setaffinity(int(thread), cores)
 
 
 def best_device(engine: str) -> str:
