@@ -110,6 +110,7 @@ DRONE_GROUP = GroupCfg(
         "hard": RewardTerm(perch.hard_landing, {**SEAT, "speed_m_s": 0.2, "rate": 2.0}, weight=-0.5),
         "action_change": RewardTerm(rewards.action_change, weight=-0.03),
         "spin": RewardTerm(rewards.spin, weight=-0.005),
+        "correction": RewardTerm(rewards.correction, {"scale": 1.0}, weight=-0.5),  # behind the shield only
         "outside": RewardTerm(terminations.outside, SPACE, weight=-10.0),
         "tipped": RewardTerm(perch.tipped, {"lean_rad": 1.2}, weight=-10.0),
     },

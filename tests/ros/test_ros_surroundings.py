@@ -2,7 +2,6 @@
 
 import math
 import time
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import MessageError, OdometryWriter, empty_state, set_stamp, write_poses
 from ros_nodes.messages.joints import CommandConverter, JointConverter
 from ros_nodes.messages.people import nearest_people, read_people, velocities
-from ros_nodes.messages.scene import Obstacle, Scene, read_surroundings
+from ros_nodes.messages.scene import Obstacle, Scene
 from ros_nodes.messages.subscriptions import place
 from ros_nodes.plans.prepare import surroundings_of
 
@@ -139,15 +138,6 @@ def test_a_drone_flies_over_the_links_of_an_arm_which_slows_down_for_people(tmp_
         rig.watch("panda_1", 2.0, ask)
         assert measured.joint_pos[0] == pytest.approx(0.4, abs=0.1)  # a person is within reach of its hand
         rig.fly_until("panda_1", lambda: rig.mode("panda_1") == "FILTERED", 5.0, ask)
-
-
-def test_the_shield_of_an_arm_hears_drones_but_for_who_lands_on_what_it_holds():
-    mission = standing([[0.0, 0.0, 1.0, 0.0], [2.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]], SPEC, SPEC, PANDA)
-    lands, flies_by, arm = mission.team
-    team = (replace(lands, lands_on=arm.name), flies_by, arm)
-    given = [read_surroundings(surroundings_of(m, replace(mission, team=team), Scene())).neighbours for m in team]
-    names = [[(each.name, each.lands_on) for each in neighbours] for neighbours in given]
-    assert names == [[(arm.name, True)], [(arm.name, False)], [(flies_by.name, False)]]
 
 
 def test_a_drone_is_not_armed_before_it_has_heard_of_bodies_near_keeps_off_and_is_held_when_they_fall_silent(tmp_path):
