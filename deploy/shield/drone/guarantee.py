@@ -118,8 +118,8 @@ def _outside(params: ShieldParams, measured: bool) -> Lines:
         (
             f"obstacles and links at more than {BOUNDS.thing:g} m/s",
             "kept off as well as it can: a ball that follows it comes too near to one that hovers from 1.5 m/s on, to "
-            "one that flies at it from 1 m/s on; links of an outstretched arm at full speed touched 8 of 96 that "
-            "hovered beside it (by scripts that are not kept)",
+            "one that flies at it from 1 m/s on (by scripts that are not kept). Arms of the team are slowed down "
+            "before it",
         ),
         (
             "rotors that are slower under the rate loop of its firmware, or other gains",

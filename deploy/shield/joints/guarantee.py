@@ -98,8 +98,8 @@ def _arm_holds(params: JointShieldParams) -> Lines:
         ),
         (
             "a drone of its team that does not land on what it holds",
-            "links rest before it as before an obstacle that comes nearer as fast as it flies, off its middle by as "
-            "much as its own shield begins to make way at",
+            "links rest before it as before an obstacle that comes nearer as fast as it flies, off its middle by the "
+            "distance from which on its own shield makes way",
         ),
         ("fingers", f"meet the floor and obstacles at {params.touch_speed:g} m/s or less"),
         (
