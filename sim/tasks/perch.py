@@ -110,7 +110,6 @@ DRONE_GROUP = GroupCfg(
         "hard": RewardTerm(perch.hard_landing, {**SEAT, "speed_m_s": 0.2, "rate": 2.0}, weight=-0.5),
         "action_change": RewardTerm(rewards.action_change, weight=-0.03),
         "spin": RewardTerm(rewards.spin, weight=-0.005),
-        "correction": RewardTerm(rewards.correction, {"scale": 1.0}, weight=-0.5),  # behind the shield only
         "outside": RewardTerm(terminations.outside, SPACE, weight=-10.0),
         "tipped": RewardTerm(perch.tipped, {"lean_rad": 1.2}, weight=-10.0),
     },
@@ -196,5 +195,5 @@ PERCH = TaskCfg(
     scene=SceneCfg(props=props, objects=("tray",)),
     curriculum=Curriculum(up=0.2, down=0.05),
     min_success=0.7,
-    train_steps=4_000_000,
+    train_steps=9_000_000,
 )
