@@ -6,6 +6,7 @@ from typing import Any
 
 from deploy.shield.drone.params import ShieldParams, flight_limits, make_flight_params
 from deploy.shield.joints.params import JointShieldParams, joint_limits, make_joint_params
+from deploy.shield.kept import kept
 from deploy.shield.param_checks import TOL, UNBOUNDED, Limits, ShieldParamsError
 from hardware.spec import RobotSpec
 
@@ -28,6 +29,7 @@ def make_shield_params(spec: RobotSpec, **overrides: Any) -> ShieldParams | Join
     return make_joint_params(spec, **overrides) if spec.flight is None else make_flight_params(spec, **overrides)
 
 
+@kept
 def clearance_m(spec: RobotSpec) -> float:
     """How far, m, the links of an arm stay off the middle of another robot that has none.
 

@@ -39,10 +39,9 @@ def demo(
         try:
             result = run_demo(cfg, display)
         except KeyboardInterrupt:
-            trains = display.now == "train"
-            next_ = f"its training goes on by: phalanx train --resume {out_dir / 'train'}"
-            next_ = next_ if trains else f"what it has trained is there: phalanx verify {out_dir / 'train'}"
-            raise KeyboardInterrupt(f"interrupted; a demo begins again, {next_}") from None
+            trained = "what it has trained is there: phalanx verify"
+            go_on_by = "its training goes on by: phalanx train --resume" if display.now == "train" else trained
+            raise KeyboardInterrupt(f"interrupted; a demo begins again, {go_on_by} {out_dir / 'train'}") from None
         except DeployError as error:
             err.print(f"phalanx: flight: {error}; logs are in {out_dir / 'ros' / 'logs'}", markup=False)
             return 1

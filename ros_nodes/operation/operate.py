@@ -45,11 +45,11 @@ def send_goal(
     policies = {robot: Mailbox(node, DiagnosticArray, f"/{robot}/{POLICY_STATUS}", qos.LATCHED) for robot in robots}
     until_s = time.monotonic() + ANSWER_S
     listens, fences = set[str](), {robot: _Fence(node, robot) for robot in robots}
-    while time.monotonic() < until_s and not (
-        listens.issuperset(robots) and "?" not in node.modes and all(fence.is_known() for fence in fences.values())
-    ):
+    known = False
+    while time.monotonic() < until_s and not (listens.issuperset(robots) and "?" not in node.modes and known):
         executor.spin_once(timeout_sec=LOOK_S)
         node.update()
+        known = all([fence.is_known() for fence in fences.values()])  # each is asked at once
         listens |= {robot for robot in robots if _takes_goals(node, robot)}
     time.sleep(NEWEST_S)
     node.update()

@@ -63,6 +63,7 @@ def test_four_crazyflies_by_one_radio_swap_places(tmp_path):
         finally:
             deploy.send_signal(signal.SIGINT)
             assert deploy.wait(patience(60.0)) in (0, 1)
+    assert not (tmp_path / "out" / "not_up.json").exists()  # nothing was amiss
 
 
 def flies(out, deploy, radio, node, executor):

@@ -44,9 +44,9 @@ def test_an_empty_file_is_called_so(tmp_path):
 
 
 def test_paths_of_a_team_file_may_begin_with_the_home_of_its_user(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
     for text, key in (("bundle: ~/none.onnx", "bundle"), ("bundle: HOVER, type: ~/cf1.yaml", "type")):
-        with pytest.raises(TeamError, match=rf"{key} of cf1: {tmp_path}/home/.*: no such file"):
+        with pytest.raises(TeamError, match=rf"{key} of cf1: {tmp_path}/user/.*: no such file"):
             load_team(write(tmp_path, f"robots: [{{name: cf1, {text}}}]"))
-    with pytest.raises(TeamError, match=f"mission: {tmp_path}/home/plan.json: cannot be read"):
+    with pytest.raises(TeamError, match=f"mission: {tmp_path}/user/plan.json: cannot be read"):
         load_team(write(tmp_path, "{robots: [{name: cf1, bundle: HOVER}], mission: ~/plan.json}"))
