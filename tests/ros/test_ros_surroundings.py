@@ -172,6 +172,50 @@ def test_a_drone_is_not_armed_before_it_has_heard_of_bodies_near_keeps_off_and_i
         assert rig.mode("cf1") == "HOLD"
 
 
+def test_an_arm_does_not_turn_into_a_drone_of_its_team_and_is_held_when_the_drone_falls_silent(tmp_path):
+    """The drone is the test itself: it hovers where the arm's hand is asked to go, and does not make way."""
+    mission = standing([[0.0, 0.0, 0.0, 0.0], [2.0, 2.0, 1.0, 0.0]], PANDA, SPEC)
+    given = {"team": ["panda_1"], "surroundings": surroundings_of(mission.team[0], mission, Scene())}
+    alone = standing([[0.0, 0.0, 0.0, 0.0]], PANDA)
+    with Rig(tmp_path, mission=alone, parameters={"/panda_1/shield": given}) as rig:
+        rig.start("simulated_robots", "panda_1/shield", armed=False)
+        assert "never heard where the body of cf1 is" in rig.asked("panda_1", "arm")
+        drone, writer = rig.node.create_publisher(Odometry, "/cf1/odom", qos.MEASURED), OdometryWriter("cf1/base_link")
+        arm, converter = rig.publisher("panda_1"), CommandConverter(PANDA.channels)
+        joints = Mailbox(rig.node, JointState, "/panda_1/joint_states", qos.SENSOR, raw=True)
+        reader, measured = JointConverter(PANDA.joint_names), _at_home(HOME)
+        links = arm_obstacles(PANDA, measured).pos
+        far = links[np.hypot(links[:, 0], links[:, 1]).argmax()]
+        asked_rad, turned_rad, gaps = 1.6, [0.0], []
+        along = 1.3 * np.hypot(far[0], far[1])  # m: farther out, for its shoulder is as near otherwise
+        hovers = np.array([along * np.cos(asked_rad), along * np.sin(asked_rad), far[2]])
+        hovering = empty_state(0)
+        place(hovering, *hovers, 0.0)
+
+        def ask(_: float) -> None:
+            if (taken := joints.take()) is not None:
+                stamp = reader.read(taken[0], measured)
+                target = HOME + np.array([turned_rad[0], *np.zeros(len(HOME) - 1)])
+                arm.publish(converter.write(ActuatorCommand(np.float32(target)), stamp))
+                gaps.append(outward(np, hovers, arm_obstacles(PANDA, measured))[1].min())
+
+        def beside_the_drone(t_s: float) -> None:
+            drone.publish(writer.base(hovering, time.time_ns()))
+            ask(t_s)
+
+        rig.watch("panda_1", 1.0, beside_the_drone)
+        rig.restart("panda_1", beside_the_drone)
+        assert rig.fly("panda_1", 1.0, beside_the_drone)
+        turned_rad[0] = asked_rad
+        rig.fly("panda_1", 6.0, beside_the_drone)
+        assert 0.2 < measured.joint_pos[0] < 1.4 and min(gaps) > 0.0975
+        hovering.base_pos[0] += 5.0  # it flies off
+        rig.fly_until("panda_1", lambda: abs(measured.joint_pos[0] - asked_rad) < 0.05, 5.0, beside_the_drone)
+        silence = "cf1 not heard for over 0.3 s"
+        rig.fly_until("panda_1", lambda: rig.has_said("panda_1", silence), 2.0, ask)
+        assert rig.mode("panda_1") == "HOLD"
+
+
 def test_a_message_of_people_is_read_as_it_was_written_and_what_is_none_is_refused():
     message = PoseArray(poses=[Pose() for _ in range(3)])
     message.header.frame_id = "world"
