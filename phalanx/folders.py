@@ -1,10 +1,12 @@
 """Where results go and runs lie: looked at before any work is done for them."""
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from hardware.names import nearest_path
 from policies.records import RECORD
@@ -32,12 +34,23 @@ def check_out(path: Path | None, folder: bool = False) -> None:
     above = next(parent for parent in (path if folder else path.parent, *path.parents) if parent.exists())
     if not above.is_dir():
         raise ValueError(f"out = {path}: {above} is a file, not a folder")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise ValueError(f"out = {path}: {above} cannot be written")
+
+
+def read_record(run: Path) -> dict[str, Any]:
+    """What the run in a folder was begun with; ValueError where its file is damaged."""
+    try:
+        record: dict[str, Any] = json.loads((run / RECORD).read_text())
+    except ValueError as error:
+        raise ValueError(f"{run / RECORD}: is damaged: {error}") from error
+    return record
 
 
 def check_files_out(run: Path, group: str | None, path: Path | None) -> None:
     """`check_out` for the policy files of the run in a folder: one file where it has one group, or one is chosen."""
     if (run / RECORD).is_file():  # else it is a copy of a checkpoint alone, which takes seconds to read
-        groups = json.loads((run / RECORD).read_text())["algorithm"]
+        groups = read_record(run)["algorithm"]
         check_out(path, folder=group is None and len(groups) > 1)
 
 

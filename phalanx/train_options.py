@@ -1,6 +1,5 @@
 """Options of `phalanx train` that depend on the task and the algorithm: their fields, with what they are by default."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
@@ -12,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from hardware.names import nearest_path
-from phalanx.folders import CHECKPOINT
+from phalanx.folders import CHECKPOINT, read_record
 from policies.records import RECORD
 
 SWITCHES = ("shield", "onnx", "film", "wandb")  # --NAME or --no-NAME
@@ -82,7 +81,7 @@ def asked(args: Sequence[str]) -> Asked:
         return Asked(task, named.get("--algo", "ppo"), Begun(), folder)  # which is refused when its work is to begin
     if Path(named.get("--out", folder)) != folder:
         raise ValueError(f"--out {named['--out']}: a run goes on in its own folder, {folder}")
-    run = json.loads((folder / RECORD).read_text())
+    run = read_record(folder)
     begun_with = run["from"] or run["task"]
     if task not in (None, begun_with):
         raise ValueError(f"cannot resume with task {task!r}: {folder} was begun with {begun_with!r}")

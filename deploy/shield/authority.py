@@ -210,7 +210,7 @@ class Authority:
     def _disarm(self, now_s: float) -> str:
         if self.state is State.DISARMED:
             return ""
-        is_up = self._flies and self._mode is not Mode.OFF
+        is_up = self._flies and self._mode is not Mode.OFF and self.state not in AT_REST
         if self.state is not State.ARMED or is_up:
             return self._refuse("disarm", "in the air: land it, or stop it by estop" if is_up else "")
         self._disarm_now(PUT_DOWN)

@@ -89,6 +89,8 @@ def check_number(name: str, value: Any, kind: Any) -> None:
     """Raise ShieldParamsError unless every number of `value` is finite and inside the bounds of the type `kind`."""
     numbers = value if isinstance(value, tuple) else (value,)
     element = get_args(kind)[0] if get_origin(kind) is tuple else kind
+    if get_origin(kind) is tuple and Ellipsis not in get_args(kind):
+        _require(len(numbers) == len(get_args(kind)), name, value, f"{len(get_args(kind))} numbers")
     plain, *metas = get_args(element) or (element,)
     bounds = metas[0] if metas else Meta()
     _require(all(isfinite(number) for number in numbers), name, value, "finite")

@@ -120,6 +120,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     from deploy.shield import owned_params, untried_limits
     from hardware import load_robot
     from phalanx.verification.verdict import warn_of_files
+    from ros_nodes.lifecycle.stop_file import StopFile
     from ros_nodes.mission.run_team import LANDING_S, RESULT, Listener, run_team
     from ros_nodes.plans.team_file import load_team
 
@@ -144,6 +145,10 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     def say_up(after_s: float, by_a_person: bool) -> None:
         how = ": phalanx operate arm NAME" if by_a_person else ""
         out.print(f"robots can be armed, {after_s:.1f} s after their nodes were started{how}", markup=False)
+        for robot in team.robots:
+            if robot.driver and (kept := StopFile("", robot.name).read()):
+                way = f"phalanx operate reset {robot.name}"
+                err.print(f"{robot.name} is STOPPED still ({kept}); it stays so until: {way}", markup=False)
 
     with results_folder(out_dir, RUNS) as folder:
         promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import version
 from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import torch
 
 from deploy.bundle import Bundle, load_bundle, self_test
@@ -141,7 +141,7 @@ def verify(
         "failed": [gate["name"] for gate in gates if not gate["passed"]],
         "verdict": VERIFIED if all(gate["passed"] for gate in gates) else REFUSED,
         "verified_at_utc": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {**versions("mujoco"), "onnxruntime": onnxruntime.__version__},
+        "versions": {**versions("mujoco"), "onnxruntime": version("onnxruntime")},
     }
 
 

@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 import rclpy
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.lifecycle.domain import chosen_domain
 from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, transport_settings
+
+RCLError = rclpy_implementation.RCLError
 
 
 def end_process(code: int) -> NoReturn:
@@ -28,7 +31,13 @@ def quiet_context(domain_id: int, environment: Mapping[str, str]) -> Iterator[rc
     os.environ.update(environment)  # the middleware reads them when the context begins
     context = rclpy.Context()
     try:
-        rclpy.init(args=[], context=context, domain_id=domain_id, signal_handler_options=SignalHandlerOptions.NO)
+        try:
+            rclpy.init(args=[], context=context, domain_id=domain_id, signal_handler_options=SignalHandlerOptions.NO)
+        except RCLError as error:
+            if "log directory" not in str(error):
+                raise
+            said = str(error).partition(", at /")[0]
+            raise OSError(f"{said}: set ROS_LOG_DIR to a folder that can be written") from error
         yield context
     finally:
         context.try_shutdown()

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from diagnostic_msgs.msg import DiagnosticStatus
+from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from rcl_interfaces.msg import SetParametersResult
-from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecyclePublisher, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -18,6 +18,7 @@ from rclpy.qos import QoSProfile
 
 from ros_nodes.lifecycle.claims import claim_name
 from ros_nodes.lifecycle.clock import RobotClock
+from ros_nodes.lifecycle.context import RCLError
 from ros_nodes.lifecycle.health import Health
 from ros_nodes.lifecycle.loop import LoopThread, freeze_garbage
 from ros_nodes.lifecycle.parameters import declare_niceness, refusal
@@ -26,7 +27,8 @@ from ros_nodes.lifecycle.scheduling import schedule_process
 from ros_nodes.lifecycle.series import SeriesWriter
 from ros_nodes.lifecycle.turns import Cycles, TurnLoop, Turns, Wait
 
-RCLError = rclpy_implementation.RCLError
+# What ends an active node, by label or number
+ENDS = ("deactivate", "shutdown", Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_ACTIVE_SHUTDOWN)
 QUIET_NS = 1_000_000_000  # after a signal: robots of which nothing was heard for so long need nothing any more
 
 
@@ -88,10 +90,14 @@ class ManagedNode(LifecycleNode, ABC):
     def _LifecycleNodeMixin__on_change_state(  # rclpy's: it leaves a request out of turn without an answer
         self, request: ChangeState.Request, response: ChangeState.Response
     ) -> ChangeState.Response:
+        wanted = request.transition.label or request.transition.id
+        if wanted in ENDS and (why := self.needed()):
+            self.get_logger().error(why)
+            response.success = False
+            return response
         try:
             return super()._LifecycleNodeMixin__on_change_state(request, response)
         except RCLError:
-            wanted = request.transition.label or request.transition.id
             self.get_logger().error(f"transition {wanted} is not possible while {self._state_machine.current_state[1]}")
             response.success = False
             return response
@@ -137,6 +143,10 @@ class ManagedNode(LifecycleNode, ABC):
     def failed(self) -> bool:
         """Whether the loop ended by an exception, until the node is configured again."""
         return self._failed
+
+    def needed(self) -> str:
+        """Why others may not deactivate it or shut it down now; asked before either: a shutdown cannot fail."""
+        return ""
 
     def end_failed(self) -> None:
         """Where the loop has failed: unconfigure the node by way of its error state. Configure it to begin again."""

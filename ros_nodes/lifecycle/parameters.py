@@ -11,6 +11,7 @@ from rclpy.parameter import Parameter
 
 AT_CONFIGURE = "Read at configure: may be set while the node is unconfigured."
 ALWAYS = "May be set at any time."
+CLOCK = "use_sim_time"  # of rclpy: whoever sets it takes the time away from a loop that runs
 NEVER = "Only a parameter file or the command line sets it."
 _DEFAULTS: WeakKeyDictionary[Node, dict[str, Any]] = WeakKeyDictionary()  # by parameter, see `declare_following`
 
@@ -66,7 +67,9 @@ def refusal(node: LifecycleNode, parameters: list[Parameter]) -> str:
     """Why these parameters cannot be set now, or an empty string."""
     state = node._state_machine.current_state[1]
     known = [p.name for p in parameters if node.has_parameter(p.name)]
-    held = [name for name in known if node.describe_parameter(name).additional_constraints == AT_CONFIGURE]
+    held = [
+        name for name in known if name == CLOCK or node.describe_parameter(name).additional_constraints == AT_CONFIGURE
+    ]
     if not held or state in ("unconfigured", "configuring"):
         return ""
     return f"{held[0]} is read at configure, and the node is {state}: clean it up first"

@@ -6,7 +6,7 @@ message of a topic takes it from the middleware when it needs it: one microsecon
 
 import weakref
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
@@ -55,11 +55,20 @@ class Mailbox:
 
         One that is no such message counts as none: a log line says so.
         """
-        while (taken := self._take(self.subscription)) is not None:
+        for _ in range(self.qos.depth):  # not as long as there are any: who floods a topic would keep the loop here
+            if (taken := self._take(self.subscription)) is None:
+                return None
             self.number, self.sent_ns = taken[1]["publication_sequence_number"], taken[1]["source_timestamp"]
             if (message := self._read(taken[0])) is not None:
                 return message, taken[1]["received_timestamp"]
         return None
+
+    def drain(self) -> Iterator[tuple[Any, int]]:
+        """What has come, oldest first; no more than the queue holds, as fast as they may come."""
+        for _ in range(self.qos.depth):
+            if (taken := self.take()) is None:
+                return
+            yield taken
 
     @property
     def publishers(self) -> int:
@@ -118,7 +127,9 @@ class DurableMailbox(Mailbox):
 
     def take(self) -> tuple[Any, int] | None:
         for subscription in (self.subscription, self._past):
-            while (taken := self._take(subscription)) is not None:  # what comes twice is decoded once
+            for _ in range(2 * self.qos.depth):  # what comes twice is decoded once
+                if (taken := self._take(subscription)) is None:
+                    break
                 sent_ns = taken[1]["source_timestamp"]
                 # What is past must not undo what was said since.
                 if sent_ns in self._taken or (subscription is self._past and sent_ns < self._newest_ns):

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+LONGEST = 200  # letters of a reason
+
 
 class StopFile:
     """One robot's stop."""
@@ -18,14 +20,17 @@ class StopFile:
     def read(self) -> str:
         """Why the robot is stopped, or an empty string. A file that cannot be read is a stop."""
         try:
-            return self._path.read_text(errors="replace").strip() or "emergency stop"
+            with self._path.open(errors="replace") as file:
+                said = "".join(letter for letter in file.readline(LONGEST) if letter.isprintable()).strip()
+            return said or "emergency stop"
         except FileNotFoundError:
-            return ""
+            return f"emergency stop ({self._path} leads nowhere)" if self._path.is_symlink() else ""
         except OSError as error:
             return f"emergency stop ({self._path}: {error.strerror})"
 
     def write(self, reason: str) -> None:
         """Keep the stop; OSError when that cannot be."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("w") as file:
             file.write(reason + "\n")
             file.flush()

@@ -113,7 +113,7 @@ class CommandInbox:
     def update(self, now_ns: int) -> Command:
         """Take what has arrived by `now_ns` (the node's clock)."""
         for source in self._sources:
-            while (taken := source.mailbox.take()) is not None:
+            for taken in source.mailbox.drain():
                 arrived_ns = self._clock.arrived_ns(taken[1])
                 if source.lasts_ns != NEVER and self._is_doubled(source, arrived_ns):
                     self._logger.error(self.warning, throttle_duration_sec=5.0)

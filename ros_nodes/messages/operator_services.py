@@ -1,5 +1,6 @@
 """What a person may ask a robot's shield for: one service each, or here; answered by the shield's own thread."""
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
@@ -18,6 +19,8 @@ SERVICES = ("arm", "disarm", "start", "land", "hold", ESTOP, "reset")
 # A call is answered within a cycle. Others wait: one that a full queue has pushed out would never be answered.
 CALLS = QoSProfile(depth=500, reliability=ReliabilityPolicy.RELIABLE)
 ANSWER_WITHIN_S = 1.0  # the shield's thread serves once a cycle
+STOP_RULES_S = 0.3  # after a stop: what comes now may have been sent before it, and have waited in a queue
+QUEUED_S = 0.05  # nor is done what follows something refused so soon: the queue is not empty yet
 
 
 class OperatorServices:
@@ -27,11 +30,11 @@ class OperatorServices:
         self,
         node: Node,
         is_active: Callable[[], bool],
-        keep_stop: Callable[[str], None],
+        keep_stop: Callable[[str], str],
         waits: Callable[[], bool] = lambda: True,
         standing: Callable[[], Standing | None] = lambda: None,
     ):
-        """`keep_stop` is called with the reason of a stop, in the executor's thread.
+        """`keep_stop` is called with the reason of a stop, in the executor's thread; it says why that is not kept.
 
         Where `waits` says no, as under simulated time, whose clock that thread moves, an answer says nothing but that
         the shield will look at it. `standing` is who has the robot and why, for the action of the same orders.
@@ -39,6 +42,7 @@ class OperatorServices:
         self._is_active, self._keep_stop, self._waits = is_active, keep_stop, waits
         self._asked: SimpleQueue[tuple[str, Future[Outcome]]] = SimpleQueue()
         self._stop_came = Event()  # since the shield's thread looked last
+        self._stop_rules_until_s, self._not_kept = 0.0, ""
         for name in SERVICES:
             node.create_service(Trigger, f"shield/{name}", partial(self._serve, name), qos_profile=CALLS)
         self._action = OperateAction(node, self.order, standing)
@@ -85,17 +89,28 @@ class OperatorServices:
         return response
 
     def order(self, name: str) -> Future[Outcome]:
-        """Have the shield's thread do it, from any other thread; what will have come of it."""
+        """Have the shield's thread do it, from any other thread; what will have come of it.
+
+        After a stop nothing else is done for a moment: services have queues of their own, and their calls no times.
+        """
         answer: Future[Outcome] = Future()
         if name not in SERVICES:
             answer.set_result(Outcome(False, f"{name}: not one of {', '.join(SERVICES)}"))
+            return answer
+        if name == ESTOP:
+            self._stop_rules_until_s = time.monotonic() + STOP_RULES_S
+        elif (now_s := time.monotonic()) < self._stop_rules_until_s:
+            self._stop_rules_until_s = max(self._stop_rules_until_s, now_s + QUEUED_S)
+            answer.set_result(Outcome(False, f"{name}: stopped; ask again"))
             return answer
         is_active = self._is_active()
         if is_active:
             self._asked.put((name, answer))
         if name == ESTOP:
             self._stop_came.set()
-            self._keep_stop("emergency stop by service")  # after it is on its way: a disk may be slow
+            self._not_kept = self._keep_stop(
+                f"emergency stop by service, {time.strftime('%Y-%m-%d %H:%M:%S')}"
+            )  # after it is on its way: a disk may be slow
         if not is_active:
             # Nothing holds the robot now, and a person has to know.
             kept = "; it will be stopped when it is activated" if name == ESTOP else ""
@@ -107,8 +122,9 @@ class OperatorServices:
         if not answer.done() and not self._waits():
             return Outcome(True, "asked; the outcome is on `status`")
         try:
-            return answer.result(ANSWER_WITHIN_S)
+            outcome = answer.result(ANSWER_WITHIN_S)
         except NoAnswer:
             if name != ESTOP:
                 answer.cancel()
             return Outcome(False, f"{name}: the shield did not answer within {ANSWER_WITHIN_S:g} s")
+        return outcome._replace(said=self._not_kept) if name == ESTOP and self._not_kept else outcome

@@ -39,7 +39,7 @@ class PeopleTopic:
         `own` (3,) m: where the robot is, None where that is not known.
         """
         before, self._doubled = self._doubled, (publishers := self._mailbox.publishers) > 1
-        while (taken := self._mailbox.take()) is not None:
+        for taken in self._mailbox.drain():
             if before or self._doubled:  # whose it is is not known
                 continue
             try:

@@ -90,6 +90,12 @@ class PreArm:
             return f"the policy is silent for {silent_s:.1f} s"
         if waits := value_of(WAITS, self._policy_status):
             return f"the policy: {waits}"
+        return self.other_policy()
+
+    def other_policy(self) -> str:
+        """Whether the policy said that it has another file than the shield was set up for, in words; or nothing."""
+        if not self._fingerprint or self._policy_status is None:
+            return ""
         given = value_of(FINGERPRINT, self._policy_status) or "?"
         if given != self._fingerprint:
             return f"the policy flies file {given[:12]}, the shield was set up for {self._fingerprint[:12]}"

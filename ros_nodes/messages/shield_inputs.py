@@ -119,6 +119,11 @@ class ShieldInputs:
             *clocks,
         ]
 
+    def other_policy(self) -> str:
+        """Whether the policy has another file than the shield was set up for, in words; or an empty string."""
+        self._pre_arm.hear()
+        return self._pre_arm.other_policy()
+
     def health(self) -> tuple[list[str], dict[str, str]]:
         """What to warn of, and values for `/diagnostics`: of the battery and of other computers' clocks."""
         warnings = [*filter(None, [self._battery.too_empty()]), *self._clocks.differing()]

@@ -47,6 +47,7 @@ class DriverNode(ThreadNode):
         super().__init__("driver", namespace)
         self._driver: Driver | None = None
         self._device: DevicePublisher | None = None
+        self._is_armed: bool | None = None  # as the shield said last
 
     def read_parameters(self) -> None:
         own = self.get_namespace().strip("/")
@@ -92,12 +93,17 @@ class DriverNode(ThreadNode):
         self._sent = self.advertise(JointState, "sent", qos.SENSOR)
         self._converter = CommandConverter(spec.channels, base_frame(self._name))
 
+    def needed(self) -> str:
+        """While its shield has the robot, the shield would command nothing."""
+        flies = self.is_active and self._is_armed and not self.failed
+        return "the shield has the robot: land it first, or stop it" if flies else ""
+
     def run(self, stopped: threading.Event) -> None:
         driver = self._driver
         assert driver is not None
         self._own_status.publish(self._about)
         deadlines = Deadlines(self._period_s, self.clock)
-        self._is_armed: bool | None = None  # as the shield said last
+        self._is_armed = None
         heard_ns: int | None = None
         while (tick := deadlines.wait(stopped)) is not None:
             now_ns = tick.woke_ns
@@ -138,7 +144,7 @@ class DriverNode(ThreadNode):
     def _obey(self, driver: Driver) -> bool:
         """Pass the newest command on; garbage, and what a stranger says, counts as silence."""
         newest = None
-        while (taken := self._commands.take()) is not None:
+        for taken in self._commands.drain():
             try:
                 command, stamp_ns = self._converter.read(taken[0])
                 self._measurements.refuse(stamp_ns, self._commands.publishers)

@@ -4,10 +4,11 @@ Nothing is sent unless the enabling button is held; only the buttons for a landi
 """
 
 import threading
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
-from geometry_msgs.msg import PoseStamped, TwistStamped
+from geometry_msgs.msg import Pose, PoseStamped, TwistStamped
 from nav_msgs.msg import Odometry
 from rclpy.task import Future
 from sensor_msgs.msg import Joy
@@ -18,7 +19,7 @@ from ros_nodes.lifecycle.lifecycle_node import ThreadNode
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import WORLD_FRAME, base_frame, set_stamp
-from ros_nodes.messages.joystick import SILENCE_S, Joystick
+from ros_nodes.messages.joystick import ALWAYS, SILENCE_S, Joystick
 from ros_nodes.messages.topics import GOAL, VELOCITY
 
 PERIOD_S = 0.05
@@ -62,23 +63,31 @@ class JoystickNode(ThreadNode):
     def run(self, stopped: threading.Event) -> None:
         heard_ns, velocity = 0, None
         self._goal: PoseStamped | None = None
+        self._here: Pose | None = None
         while not stopped.wait(PERIOD_S):
             now_ns = self.clock.now_ns()
-            while (taken := self._joy.take()) is not None:
+            if doubled := self._joy.publishers > 1:  # one may hold the enabling button that the other has let go
+                self.get_logger().error("two publish on joy: they only land and stop", throttle_duration_sec=5.0)
+            for taken in self._joy.drain():
                 hands = self._joystick.read(taken[0].axes, taken[0].buttons)
-                heard_ns, before, velocity = now_ns, velocity, hands.velocity
+                heard_ns, before, velocity = now_ns, velocity, None if doubled else hands.velocity
                 for name in hands.asks:
-                    self._ask(name)
+                    if not doubled or name in ALWAYS:
+                        self._ask(name)
                 if velocity is None and before is not None:
-                    self._send(np.zeros(4), now_ns)  # let go: it stands still at once
+                    self._stand_still(now_ns)  # let go: at once
             if velocity is not None and now_ns - heard_ns > SILENCE_S * NS:
                 self.get_logger().warning("the joystick is silent: the robot stands still")
                 velocity = None
-                self._send(np.zeros(4), now_ns)
+                self._stand_still(now_ns)
             if velocity is not None:
                 self._send(velocity, now_ns)
             else:
                 self._goal = None
+
+    def _stand_still(self, now_ns: int) -> None:
+        self._goal = None  # it is ahead of the robot: the next one is where that is now
+        self._send(np.zeros(4), now_ns)
 
     def _send(self, velocity: np.ndarray, now_ns: int) -> None:
         if self._mode == "goal":
@@ -94,9 +103,10 @@ class JoystickNode(ThreadNode):
 
     def _move_goal(self, velocity: np.ndarray, now_ns: int) -> None:
         """By `velocity` along the axes of the world; a goal's heading stays."""
-        taken = self._odometry.take()
-        if self._goal is None and taken is not None:
-            self._goal = PoseStamped(pose=taken[0].pose.pose)
+        if (taken := self._odometry.take()) is not None:
+            self._here = taken[0].pose.pose
+        if self._goal is None and self._here is not None:
+            self._goal = PoseStamped(pose=deepcopy(self._here))
             self._goal.header.frame_id = WORLD_FRAME
         if self._goal is not None:
             place = self._goal.pose.position

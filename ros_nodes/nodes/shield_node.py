@@ -4,7 +4,6 @@ from functools import partial
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.duration import Duration
-from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
@@ -108,12 +107,11 @@ class ShieldNode(TurnNode):
         self._delays = Delays(self._params.act_s)
         self._series = self.series(self._series_dir, SERIES, SERIES_CAPACITY)
 
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Refused while the robot is armed: it would be left alone."""
-        if self._authority is not None and self._authority.state not in AT_REST:
-            self.get_logger().error(f"the robot is {self._authority.state.name}: land it first, or stop it")
-            return TransitionCallbackReturn.FAILURE
-        return super().on_deactivate(state)
+    def needed(self) -> str:
+        """While the robot is armed it would be left alone."""
+        if self._authority is None or self._authority.state in AT_REST:
+            return ""
+        return f"the robot is {self._authority.state.name}: land it first, or stop it"
 
     def wind_down(self) -> bool:
         """Land, and end when the robot is at rest. A humanoid stands then: disarm it, or stop it by a second signal."""
@@ -261,6 +259,8 @@ class ShieldNode(TurnNode):
             return f"{what}: its process is ending, and lands it first"
         if what == "arm":
             return authority.arm(inputs.missing())
+        if what == "start" and (other := inputs.other_policy()):
+            return f"start: {other}"
         if what == "reset" and authority.state in TROUBLE:
             if trouble := inputs.lasting_trouble():
                 return f"reset: {trouble}"
@@ -282,11 +282,14 @@ class ShieldNode(TurnNode):
             level, message = DiagnosticStatus.WARN, ""
         return level, "; ".join(filter(None, [message, *warnings])), values | summary
 
-    def _keep_stop(self, reason: str) -> None:
+    def _keep_stop(self, reason: str) -> str:
+        """Why it is not kept for a restart, or an empty string."""
         try:
             self._stop_file.write(reason)
         except OSError as error:
-            self.get_logger().error(f"the stop holds, but it is not kept for a restart: {error}")
+            self.get_logger().error(said := f"the stop holds, but it is not kept for a restart: {error}")
+            return said
+        return ""
 
     def _tell(self, change: Change) -> None:
         text = f"{self.robot_name}: {change.before.name} -> {change.after.name}: {change.reason}"

@@ -200,7 +200,7 @@ class SimulatedRobotsNode(ThreadNode):
 
     def _receive(self) -> None:
         for number, inbox in enumerate(self._commands):
-            while (taken := inbox.take()) is not None:
+            for taken in inbox.drain():
                 arrived_ns = self.clock.arrived_ns(taken[1])
                 try:
                     command, stamp_ns = self._converters[number].read(taken[0])

@@ -96,6 +96,15 @@ def test_a_goal_moves_from_where_the_robot_is(tmp_path):
         np.testing.assert_allclose(places[0], [0.5, -0.5, 1.0], atol=0.1)
         assert 0.5 < places[-1, 0] - places[0, 0] < 1.6  # half a metre a second
         np.testing.assert_allclose(places[:, 1], places[0, 1])
+        let_go = watch(box, 0.5, lambda: joy.publish(Joy(axes=STICK, buttons=pressed())))
+        here = team.state("cf1")[0].base_pos  # it stands there all the time: no shield, no policy
+        place = let_go[-1].pose.position
+        np.testing.assert_allclose((place.x, place.y, place.z), here, atol=0.1)
+        other = team.node.create_publisher(Joy, "/cf1/joy", 10)
+        watch(box, 0.5)
+        both = watch(box, 0.5, lambda: [each.publish(Joy(axes=STICK, buttons=pressed(4))) for each in (joy, other)])
+        assert not both
+        team.node.destroy_publisher(other)
         second = rclpy.create_node("joystick", namespace="/cf1", context=team.node.context)
         for transition in (DEACTIVATE, CLEAN_UP):
             team.transition(transition, "cf1/joystick")

@@ -14,7 +14,7 @@ from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.lifecycle.stop_file import StopFile
 from ros_nodes.messages.local_orders import Outcome, ask_here
-from ros_nodes.messages.operator_services import OperatorServices
+from ros_nodes.messages.operator_services import QUEUED_S, STOP_RULES_S, OperatorServices
 
 
 @pytest.fixture
@@ -47,6 +47,39 @@ def test_a_stop_wins_over_a_reset_of_the_same_cycle_in_either_order(node, order)
     assert done == ["estop"] and len(kept) == 1
     answers = {name: thread.response for name, thread in zip(order, calls, strict=True)}
     assert answers["estop"].success and not answers["reset"].success
+    services.close()
+
+
+def test_what_was_sent_before_a_stop_and_comes_after_it_is_not_done(node):
+    """Each service has a queue of its own, and their calls say not when they were sent."""
+    services, done = OperatorServices(node, lambda: True, lambda reason: ""), []
+
+    def answered(name: str) -> Trigger.Response:
+        thread = call(services, name)
+        while thread.is_alive():
+            services.serve(lambda name: done.append(name) or Outcome(True))
+            time.sleep(0.002)
+        return thread.response
+
+    assert answered("estop").success
+    until = time.monotonic() + 2 * STOP_RULES_S
+    while time.monotonic() < until:  # one after the other, as they are taken from a queue
+        for name in ("reset", "arm", "start"):
+            response = answered(name)
+            assert not response.success and response.message == f"{name}: stopped; ask again"
+    assert done == ["estop"]
+    time.sleep(2 * QUEUED_S)
+    assert answered("reset").success and done == ["estop", "reset"]
+    services.close()
+
+
+def test_a_stop_that_cannot_be_kept_is_answered_with_why(node):
+    services = OperatorServices(node, lambda: True, lambda reason: "it is not kept: disk full")
+    thread = call(services, "estop")
+    time.sleep(0.1)
+    services.serve(lambda name: Outcome(True))
+    thread.join()
+    assert thread.response.success and thread.response.message == "it is not kept: disk full"
     services.close()
 
 
@@ -121,9 +154,20 @@ def test_a_stop_file_outlives_its_process_until_it_is_cleared(tmp_path):
     StopFile(str(tmp_path), "cf1").write("a person, 12:00")
     assert StopFile(str(tmp_path), "cf1").read() == "a person, 12:00" and not StopFile(str(tmp_path), "cf2").read()
     (tmp_path / "cf1.stopped").write_bytes(b"\xff\x00")
-    assert StopFile(str(tmp_path), "cf1").read(), "a damaged file is a stop"
+    assert StopFile(str(tmp_path), "cf1").read() == "\ufffd", "a damaged file is a stop"
+    (tmp_path / "cf1.stopped").write_bytes(b"\x00" * 5_000_000)
+    assert StopFile(str(tmp_path), "cf1").read() == "emergency stop"
     StopFile(str(tmp_path), "cf1").clear()
     assert StopFile(str(tmp_path), "cf1").read() == ""
+    (tmp_path / "cf1.stopped").symlink_to(tmp_path / "gone")
+    assert "leads nowhere" in StopFile(str(tmp_path), "cf1").read()
+
+
+def test_a_stop_is_kept_also_where_its_folder_has_been_taken_away(tmp_path):
+    stop = StopFile(str(tmp_path / "stops"), "cf1")
+    (tmp_path / "stops").rmdir()
+    stop.write("a person")
+    assert stop.read() == "a person"
 
 
 def test_a_folder_that_cannot_keep_a_stop_is_refused(tmp_path):

@@ -68,6 +68,8 @@ def test_hold_takes_the_robot_from_the_policy_and_start_gives_it_back_where_it_i
 def test_a_stop_is_at_once_and_a_reset_only_acknowledges():
     drone = Operated().started()
     drone.authority.estop()
+    refused = drone.ask("disarm")
+    assert "STOPPED" in refused and "in the air" not in refused  # nor is it known to be
     _, report = drone.step(request="hover")
     assert report.mode is Mode.ESTOP and drone.authority.state is State.STOPPED
     drone.fly(2.0, request="hover")

@@ -1,0 +1,64 @@
+"""What would leave a robot alone in flight is refused, and who may fly it is looked at again when a policy starts."""
+
+import pytest
+from patience import patience
+
+pytest.importorskip("rclpy")
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from pd_bundle import PdPolicy, pd_contract, save_pd_bundle
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from ros_rig import Rig
+from test_ros_shield import Requests
+
+pytestmark = pytest.mark.ros
+SIMULATED_TIME = Parameter("use_sim_time", value=True).to_parameter_msg()
+
+
+def test_a_shield_is_neither_shut_down_nor_given_another_clock_in_flight(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]]) as rig:
+        rig.start("simulated_robots", "cf1/shield")
+        requests = Requests(rig)
+
+        def answer(kind, service: str, request):
+            client = rig.node.create_client(kind, f"/cf1/shield/{service}")
+            assert client.wait_for_service(patience(5.0))
+            future = client.call_async(request)
+
+            def wait(_: float) -> None:
+                requests.good()
+                rig.executor.spin_once(timeout_sec=0.0)
+
+            rig.watch_until("cf1", future.done, 5.0, wait)
+            return future.result()
+
+        assert rig.fly("cf1", 1.5, lambda t: requests.good())
+        for transition in (Transition(id=Transition.TRANSITION_ACTIVE_SHUTDOWN), Transition(label="shutdown")):
+            assert not answer(ChangeState, "change_state", ChangeState.Request(transition=transition)).success
+        request = SetParameters.Request(parameters=[SIMULATED_TIME])
+        (result,) = answer(SetParameters, "set_parameters", request).results
+        assert not result.successful and "use_sim_time is read at configure" in result.reason
+        assert rig.fly("cf1", 0.5, lambda t: requests.good())
+        rig.ask("cf1", "estop")
+        rig.watch("cf1", 0.5)
+        ended = ChangeState.Request(transition=Transition(label="shutdown"))
+        assert answer(ChangeState, "change_state", ended).success
+
+
+def test_a_policy_with_another_file_than_its_shield_was_set_up_for_is_not_started_after_a_hold(tmp_path):
+    old = save_pd_bundle(tmp_path / "old.onnx", pd_contract())
+    new = save_pd_bundle(tmp_path / "new.onnx", policy=PdPolicy(speed=0.4))
+    given = {"/**/shield": {"fingerprint": old}}
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], bundle=tmp_path / "old.onnx", parameters=given) as rig:
+        rig.start("simulated_robots", "cf1/shield", "cf1/policy", armed=False)
+        rig.ask("cf1", "arm")
+        rig.ask("cf1", "start")
+        rig.watch_until("cf1", lambda: rig.authority("cf1") == "POLICY", 10.0)
+        rig.ask("cf1", "hold")
+        rig.processes.end("cf1_policy")
+        (tmp_path / "new.onnx").replace(tmp_path / "old.onnx")
+        rig.start("cf1/policy")
+        rig.watch("cf1", 1.0)
+        assert f"start: the policy flies file {new[:12]}" in rig.asked("cf1", "start")
+        assert rig.authority("cf1") == "ARMED"
