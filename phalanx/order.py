@@ -47,9 +47,11 @@ def give_order(
         raise ValueError("a goal needs --at X Y Z, and nothing else takes it")
     if at is not None and not all(map(isfinite, at)):
         raise ValueError(f"--at {at}: every number must be finite")
-    if quat is not None and (at is None or not abs(hypot(*quat) - 1.0) < UNIT_WITHIN):
+    if quat is not None and at is None:
+        raise ValueError("--quat is how a goal is turned: it needs --at X Y Z")
+    if quat is not None and not abs(hypot(*quat) - 1.0) < UNIT_WITHIN:
         given = " ".join(f"{number:g}" for number in quat)
-        raise ValueError(f"--quat {given}: wanted with --at, and of length 1, not {hypot(*quat):.3g}")
+        raise ValueError(f"--quat {given}: must be of length 1, not {hypot(*quat):.3g}")
     where = chosen_domain(domain)
     asks = at is None and bool(robots or what in TO_ALL)
     here = ask_here(what, robots or robots_here(where), where, HERE_S) if asks else {}

@@ -91,6 +91,9 @@ def deploy(
 
         try:
             result = run_mission(plan, folder, criterion, follow, policy_hosts, shield_hosts, trusted_keys)
+        except KeyboardInterrupt:
+            said = "interrupted; simulated robots do not land first"
+            raise KeyboardInterrupt(f"{said}; bag and logs are in {folder}") from None
         except DeployError as error:
             progress.stop()
             written = _write_failure(folder, [error.failure], error.events)
@@ -150,13 +153,17 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
                 way = f"phalanx operate reset {robot.name}"
                 err.print(f"{robot.name} is STOPPED still ({kept}); it stays so until: {way}", markup=False)
 
+    def say(robot: str, what: str) -> None:
+        err.print(f"{robot}: {what}", markup=False, soft_wrap=True)
+
     with results_folder(out_dir, RUNS) as folder:
         promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"
         listener = Listener(
             starts=lambda: out.print(promise, markup=False),
             fails=lambda why: err.print(f"failed: {why}", markup=False, soft_wrap=True),
             up=say_up,
-            waits=lambda robot, why: err.print(f"{robot}: {why}", markup=False, soft_wrap=True),
+            waits=say,
+            troubles=say,
             stops=lambda processes: say_stopping(processes, hint),
         )
         result = run_team(file, folder.resolve(), listener)

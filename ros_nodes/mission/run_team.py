@@ -53,8 +53,8 @@ class Listener:
     """Who hears of a team while it runs. `starts`: all is checked. `watch`: again and again. `fails`: why, at once.
 
     `up`: how many seconds after the start all nodes are up, and whether a person arms. `waits`: a little later, each
-    robot that arms itself and could not be armed, and why. `stops`: at Ctrl-C, and where the team could not be brought
-    up, how many processes are waited for.
+    robot that arms itself and could not be armed, and why. `troubles`: each that lands or was stopped, and why.
+    `stops`: at Ctrl-C, and where the team could not be brought up, how many processes are waited for.
     """
 
     starts: Callable[[], None] = lambda: None
@@ -62,6 +62,7 @@ class Listener:
     fails: Callable[[str], None] = lambda why: None
     up: Callable[[float, bool], None] = lambda after_s, by_a_person: None
     waits: Callable[[str, str], None] = lambda robot, why: None
+    troubles: Callable[[str, str], None] = lambda robot, why: None
     stops: Callable[[int], None] = lambda processes: None
 
 
@@ -129,12 +130,16 @@ class _RunningTeam:
         if not self._shields:
             return False
         self._see_who_is_up()
-        self._log.listen()
+        self._listen()
         if self._simulated and self._waits is None and self._armable_s and self._age_s > self._armable_s + WAITS_S:
             self._waits = {each["robot"]: each["why"] for each in self._log.idle()}
             for robot, why in self._waits.items():
                 self._listener.waits(robot, why)
         return True
+
+    def _listen(self) -> None:
+        for robot, trouble in self._log.listen():
+            self._listener.troubles(robot, trouble)
 
     def end(self, ctrl_c: CtrlC) -> dict[str, Any]:
         """Land, end all processes, and return the result; `ctrl_c` counts how often that is asked for."""
@@ -147,12 +152,12 @@ class _RunningTeam:
         if self._simulated and (self._waits or took_s > ARM_S):
             self._failures += self._idle(took_s, self._load.blame(sum(used.values())))
         wrong = self._processes.end_all(
-            self._shields, LANDING_S, signal.SIGINT, self._log.listen, lambda: ctrl_c.count - pressed
+            self._shields, LANDING_S, signal.SIGINT, self._listen, lambda: ctrl_c.count - pressed
         )
         ended_s = round(self._age_s, 3)
         self._failures += [{"robot": self._carried(name), "t_s": ended_s, "why": why} for name, why in wrong.items()]
         time.sleep(WATCH_S)
-        self._log.listen()  # to what shields said last
+        self._listen()  # to what shields said last
         cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in used.items()}
         result = {"team": self._team, **self._log.result(), "armable_after_s": self._armable_s, "cores": cores}
         seen = [each for each in result["failures"] if not _is_of_one(each, self._failures)]

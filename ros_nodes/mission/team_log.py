@@ -11,6 +11,7 @@ from ros_nodes.operation.monitor import SILENT, STREAMS, Change, Monitor
 
 RATES_S = 1.0  # between two looks at the rates
 IN_THE_AIR = (State.LANDING.name, State.STARTING.name, State.POLICY.name)  # what a state of such a robot begins with
+TROUBLE = tuple(state.name for state in (State.LANDING, State.STOPPED, State.FAULT))
 ON_GROUND = (*(state.name for state in AT_REST), SILENT, "")
 
 
@@ -31,9 +32,17 @@ class TeamLog:
         """From now on a shield that falls silent has ended, as it was asked to."""
         self._ended_s = time.monotonic() - self._began_s
 
-    def listen(self) -> None:
-        """To be called again and again."""
-        self._changes += self._monitor.poll()
+    def listen(self) -> list[tuple[str, str]]:
+        """To be called again and again; robots that have come into trouble since, and in which."""
+        self._changes += (new := self._monitor.poll())
+        self._look()
+        return [
+            (change.robot, f"{change.after}: {change.reason}")
+            for change in new
+            if change.after in TROUBLE and change.before not in ("", SILENT, change.after) and change.reason != ASKED
+        ]
+
+    def _look(self) -> None:
         if (now_s := time.monotonic()) < self._rates_s:
             return
         self._rates_s = now_s + RATES_S

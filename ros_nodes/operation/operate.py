@@ -6,15 +6,17 @@ For a process that does nothing else, and ends by `end_process`.
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from itertools import compress
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
-from rcl_interfaces.msg import ParameterType
+from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import GetParameters
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.task import Future
 
 from deploy.shield.authority import ASKS_THE_POLICY, State
+from deploy.shield.obstacles import outward
 from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
@@ -22,6 +24,7 @@ from ros_nodes.messages.commands import NO_ORIENTATION
 from ros_nodes.messages.diagnostics import HEARD, REFUSED, ShieldMode, value_of
 from ros_nodes.messages.local_orders import Outcome
 from ros_nodes.messages.names import POLICY_STATUS
+from ros_nodes.messages.scene import read_surroundings
 from ros_nodes.operation.ask import ANSWER_S, LOOK_S
 from ros_nodes.operation.operator import MissionNode
 
@@ -30,6 +33,7 @@ AGAIN_S = 1.0  # after which a goal is sent again that was not heard
 TAKES_NO_GOAL = tuple(state.name for state in (State.LANDING, State.STOPPED, State.FAULT))
 ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 FENCE = ("shield.geofence_low", "shield.geofence_high")  # parameters of a drone's shield
+AROUND = "surroundings"  # of any shield
 _LEFT_OPEN = ExitStack()
 
 
@@ -39,22 +43,22 @@ def send_goal(
     """Give each of `robots` the goal `goal_m` (3,) m, world, turned as `quat` wxyz; what came of it, of each by name.
 
     Before a start it is kept for that. A robot that a fault, a stop or a landing has is given none, and none is given
-    that is outside the fence of a drone's shield: it would be held at the fence for good.
+    that is outside the fence of a drone's shield, or in what a shield keeps out of: it would be held off for good.
     """
     node, executor = _node(robots, domain)
     policies = {robot: Mailbox(node, DiagnosticArray, f"/{robot}/{POLICY_STATUS}", qos.LATCHED) for robot in robots}
     until_s = time.monotonic() + ANSWER_S
-    listens, fences = set[str](), {robot: _Fence(node, robot) for robot in robots}
+    listens, bounds = set[str](), {robot: _Bounds(node, robot) for robot in robots}
     known = False
     while time.monotonic() < until_s and not (listens.issuperset(robots) and "?" not in node.modes and known):
         executor.spin_once(timeout_sec=LOOK_S)
         node.update()
-        known = all([fence.is_known() for fence in fences.values()])  # each is asked at once
+        known = all([each.is_known() for each in bounds.values()])  # each is asked at once
         listens |= {robot for robot in robots if _takes_goals(node, robot)}
     time.sleep(NEWEST_S)
     node.update()
     shields = dict(zip(robots, node.shields, strict=True))
-    outcomes = {robot: _takes_goal(robot in listens, shields[robot], fences[robot].why_not(goal_m)) for robot in robots}
+    outcomes = {robot: _takes_goal(robot in listens, shields[robot], bounds[robot].why_not(goal_m)) for robot in robots}
     taken = [robot for robot in robots if outcomes[robot].done]
     said = _send_until_heard(node, {robot: policies[robot] for robot in taken}, goal_command(goal_m, quat))
     for robot, refused in said.items():
@@ -93,8 +97,8 @@ def goal_command(goal_m: Sequence[float], quat: Sequence[float] | None) -> dict[
     return {"goal_pos": np.array(goal_m), "goal_quat": np.array(quat or np.zeros(4))}
 
 
-class _Fence:
-    """The fence of a robot's shield, as its node states it. No other robot than a drone has one."""
+class _Bounds:
+    """Where a robot's shield lets it be, as its node states it. No other robot than a drone has a fence."""
 
     def __init__(self, node: MissionNode, robot: str):
         self._client = node.create_client(GetParameters, f"/{robot}/shield/get_parameters")
@@ -103,18 +107,21 @@ class _Fence:
     def is_known(self) -> bool:
         """Whether it has been said; asks for it once the shield can be asked."""
         if self._answer is None and self._client.service_is_ready():
-            self._answer = self._client.call_async(GetParameters.Request(names=FENCE))
+            self._answer = self._client.call_async(GetParameters.Request(names=(*FENCE, AROUND)))
         return self._answer is not None and self._answer.done()
 
     def why_not(self, goal_m: Sequence[float]) -> str:
-        """What is said of a goal (3,) m outside of it, empty for others and where nothing is known."""
+        """What is said of a goal (3,) m where it may not be, empty for others and where nothing is known."""
         values = self._answer.result().values if self._answer and self._answer.done() else []
-        if len(values) < 2 or any(value.type != ParameterType.PARAMETER_DOUBLE_ARRAY for value in values):
-            return ""
-        low, high = (list(value.double_array_value) for value in values)
-        if all(a <= x <= b for a, x, b in zip(low, goal_m, high, strict=True)):
-            return ""
-        return f"goal: {list(goal_m)} is outside the fence of its shield, {low} to {high} m"
+        low, high = (list(v.double_array_value) for v in (*values, ParameterValue(), ParameterValue())[:2])
+        if low and high and not all(a <= x <= b for a, x, b in zip(low, goal_m, high, strict=True)):
+            return f"goal: {list(goal_m)} is outside the fence of its shield, {low} to {high} m"
+        for value in values[2:]:
+            scene = read_surroundings(value.string_value).scene
+            inside = outward(np, np.array(goal_m), scene.boxes())[1] <= 0.0 if scene.names else []
+            for name in compress(scene.names, inside):
+                return f"goal: {list(goal_m)} is inside {name}, which its shield keeps out of"
+        return ""
 
 
 def _takes_goals(node: MissionNode, robot: str) -> bool:
@@ -126,7 +133,7 @@ def _takes_goals(node: MissionNode, robot: str) -> bool:
 def _takes_goal(listens: bool, shield: ShieldMode, outside: str = "") -> Outcome:
     """What comes of a goal for a robot whose policy `listens` for one, where that does not refuse it.
 
-    `outside`: what is said of a goal that is outside its fence.
+    `outside`: what is said of a goal where its shield does not let it be.
     """
     if not listens:
         return Outcome(False, "no policy listens for a goal")

@@ -8,9 +8,17 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from pd_bundle import PdPolicy, pd_contract, save_pd_bundle
 from rcl_interfaces.srv import SetParameters
+from rclpy.node import Node
 from rclpy.parameter import Parameter
+from rclpy.serialization import serialize_message
 from ros_rig import Rig
+from sensor_msgs.msg import JointState
 from test_ros_shield import Requests
+
+from ros_nodes.lifecycle.context import quiet_context
+from ros_nodes.lifecycle.polling import DurableMailbox, Mailbox
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.messages import qos
 
 pytestmark = pytest.mark.ros
 SIMULATED_TIME = Parameter("use_sim_time", value=True).to_parameter_msg()
@@ -44,6 +52,20 @@ def test_a_shield_is_neither_shut_down_nor_given_another_clock_in_flight(tmp_pat
         rig.watch("cf1", 0.5)
         ended = ChangeState.Request(transition=Transition(label="shutdown"))
         assert answer(ChangeState, "change_state", ended).success
+
+
+def test_a_topic_that_is_flooded_does_not_hold_the_loop_that_reads_it(monkeypatch):
+    domain_id = free_domain_id()
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        node = Node("reader", context=context)
+        info = {"publication_sequence_number": 1, "source_timestamp": 1, "received_timestamp": 1}
+        for kind in (Mailbox, DurableMailbox):
+            mailbox = kind(node, JointState, "command", qos.COMMANDS_IN)
+            monkeypatch.setattr(mailbox, "_take", lambda subscription: (serialize_message(JointState()), info))
+            assert 0 < len(list(mailbox.drain())) <= qos.COMMANDS_IN.depth
+            monkeypatch.setattr(mailbox, "_take", lambda subscription: (b"", info))
+            assert list(mailbox.drain()) == []
+        node.destroy_node()
 
 
 def test_a_policy_with_another_file_than_its_shield_was_set_up_for_is_not_started_after_a_hold(tmp_path):

@@ -28,7 +28,9 @@ HOVER = ZOO / "hover.onnx"
 
 
 def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
-    with Rig(tmp_path, starts=[[0.0, 0.0, 0.02, 0.0], [2.0, 0.0, 0.02, 0.0]], bundle=HOVER) as rig:
+    around = {"surroundings": '{"scene": {"keep_out": [{"name": "desk", "low": [-1, 1, 0], "high": [1, 2, 2]}]}}'}
+    starts = [[0.0, 0.0, 0.02, 0.0], [2.0, 0.0, 0.02, 0.0]]
+    with Rig(tmp_path, starts=starts, bundle=HOVER, parameters={"/cf1/shield": around}) as rig:
         rig.start("simulated_robots", "cf1/policy", "cf1/shield", "cf2/shield", armed=False)
         domain = ("--domain", str(rig.node.context.get_domain_id()))
 
@@ -59,6 +61,8 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         assert operate("arm", "cf1", "cf2") == (0, "cf1: arm\ncf2: arm\n")
         code, said = operate("goal", "cf1", "--at", "9", "0", "1")
         assert code == 1 and said.startswith("cf1: goal: [9.0, 0.0, 1.0] is outside the fence of its shield, [-")
+        inside = "cf1: goal: [0.0, 1.5, 1.0] is inside desk, which its shield keeps out of\n"
+        assert operate("goal", "cf1", "--at", "0", "1.5", "1") == (1, inside)
         code, said = operate("goal", "cf1", "--at", "2.7", "0", "1")  # inside it, and more than the policy takes
         assert code == 1 and said.startswith("cf1: goal refused: ") and "goal_pos" in said
         kept = "cf1: goal: kept for its start: the robot is ARMED\n"
@@ -124,7 +128,7 @@ def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():
         (("arm", "cf1", "--at", "0", "0", "1"), "a goal needs --at X Y Z"),
         (("goal", "cf1", "--at", "nan", "0", "1"), "every number must be finite"),
         (("goal", "arm", "--at", "0", "0", "1", "--quat", "1", "1", "0", "0"), "of length 1, not 1.41"),
-        (("arm", "cf1", "--quat", "1", "0", "0", "0"), "--quat 1 0 0 0: wanted with --at"),
+        (("arm", "cf1", "--quat", "1", "0", "0", "0"), "--quat is how a goal is turned: it needs --at X Y Z"),
         (("arm", "a__b"), "a name is letters, digits and single _"),
         (("arm", "1cf"), "a name is letters, digits and single _"),
         (("arm", "a" * 250), "a name is letters, digits and single _, a letter first, 100 at most"),
