@@ -11,7 +11,7 @@ from rclpy.parameter import Parameter
 
 AT_CONFIGURE = "Read at configure: may be set while the node is unconfigured."
 ALWAYS = "May be set at any time."
-CLOCK = "use_sim_time"  # of rclpy: whoever sets it takes the time away from a loop that runs
+CLOCK = "use_sim_time"  # of rclpy: set in flight, it takes the time away from a loop
 NEVER = "Only a parameter file or the command line sets it."
 _DEFAULTS: WeakKeyDictionary[Node, dict[str, Any]] = WeakKeyDictionary()  # by parameter, see `declare_following`
 

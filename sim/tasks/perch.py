@@ -22,8 +22,9 @@ AHEAD_M = 0.22  # from the tool to the middle of the tray
 HALF_M, HALF_THICK_M = 0.1, 0.004  # of the tray, a square plate
 PPO = {"gamma": 0.98, "gae_lambda": 0.95, "target_kl": 0.015, "minibatch": 2048}
 FINGER_M = 0.006  # the fingers hold a handle 12 mm wide
-TOOL_LOW, TOOL_HIGH = (0.25, -0.3, 0.3), (0.5, 0.3, 0.5)  # m, base: where the tool starts
-BOX = {"name": "tray", "low_m": (0.3, -0.6, 0.15), "high_m": (0.9, 0.6, 0.75)}  # where the tray may go
+# m, base: where the tool starts. Lower, the floor's face of its fence holds a drone that comes down to the tray
+TOOL_LOW, TOOL_HIGH = (0.25, -0.3, 0.45), (0.5, 0.3, 0.65)
+BOX = {"name": "tray", "low_m": (0.3, -0.6, 0.3), "high_m": (0.9, 0.6, 0.9)}  # where the tray may go
 SPACE = {"low_m": (-1.2, -1.7, 0.1), "high_m": (2.2, 1.7, 2.2)}  # where the drone may fly
 SEAT = {**TRAY, "seat_m": HALF_THICK_M + 0.0175}  # of the drone's middle above that of the tray: half its hull
 SEATED = {**SEAT, "height_m": 0.01, "aside_m": HALF_M, "speed_m_s": 0.1, "lean_rad": 0.15}
