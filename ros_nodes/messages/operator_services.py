@@ -108,9 +108,8 @@ class OperatorServices:
             self._asked.put((name, answer))
         if name == ESTOP:
             self._stop_came.set()
-            self._not_kept = self._keep_stop(
-                f"emergency stop by service, {time.strftime('%Y-%m-%d %H:%M:%S')}"
-            )  # after it is on its way: a disk may be slow
+            reason = f"emergency stop by service, {time.strftime('%Y-%m-%d %H:%M:%S')}"
+            self._not_kept = self._keep_stop(reason)  # after it is on its way: a disk may be slow
         if not is_active:
             # Nothing holds the robot now, and a person has to know.
             kept = "; it will be stopped when it is activated" if name == ESTOP else ""

@@ -47,7 +47,7 @@ class DriverNode(ThreadNode):
         super().__init__("driver", namespace)
         self._driver: Driver | None = None
         self._device: DevicePublisher | None = None
-        self._is_armed: bool | None = None  # as the shield said last
+        self._is_obeyed = False  # whether the shield said last that it has the robot
 
     def read_parameters(self) -> None:
         own = self.get_namespace().strip("/")
@@ -95,15 +95,16 @@ class DriverNode(ThreadNode):
 
     def needed(self) -> str:
         """While its shield has the robot, the shield would command nothing."""
-        flies = self.is_active and self._is_armed and not self.failed
-        return "the shield has the robot: land it first, or stop it" if flies else ""
+        has_it = self.is_active and self._is_obeyed and not self.failed
+        return "the shield has the robot: land it first, or stop it" if has_it else ""
 
     def run(self, stopped: threading.Event) -> None:
         driver = self._driver
         assert driver is not None
         self._own_status.publish(self._about)
         deadlines = Deadlines(self._period_s, self.clock)
-        self._is_armed = None
+        self._is_armed: bool | None = None  # as the shield said last
+        self._is_obeyed = False
         heard_ns: int | None = None
         while (tick := deadlines.wait(stopped)) is not None:
             now_ns = tick.woke_ns
@@ -130,6 +131,8 @@ class DriverNode(ThreadNode):
         """
         said = self._shield.take()
         silent = (*SILENT, State.STOPPED.name) if getattr(driver, "stops_disarmed", False) else SILENT
+        if said is not None:
+            self._is_obeyed = said.state in OBEYED
         if said is None or said.state not in (*silent, *OBEYED):
             return False
         before, self._is_armed = self._is_armed, said.state not in silent

@@ -48,7 +48,7 @@ def test_a_shield_flies_a_robot_through_its_driver_and_silence_stops_it(tmp_path
         assert team.mode("cf1") in ("NOMINAL", "FILTERED")
         with pytest.raises(BringUpError, match="refused to deactivate"):
             team.transition(DEACTIVATE, "cf1/driver")  # its device would be left alone
-        team.watch("cf1", 0.5, request)
+        team.fly("cf1", 0.5, request)
         assert abs(team.state("cf1")[0].base_pos[2] - 1.0) < 0.1
         team.processes.kill("cf1_shield")
         until = time.monotonic() + patience(3.0)
