@@ -188,6 +188,20 @@ def test_where_policy_files_go_is_looked_at_before_the_run_is_read(tmp_path):
         check_files_out(tmp_path, None, tmp_path / "run.json")
 
 
+def test_a_folder_that_cannot_be_written_is_named_before_any_work(monkeypatch, tmp_path):
+    monkeypatch.setattr("os.access", lambda path, how: path != tmp_path)
+    done = here("train", "hover", "--out", str(tmp_path / "run"))
+    assert_one_line_error(done, f"out = {tmp_path}/run: {tmp_path} cannot be written")
+
+
+def test_logs_that_ros_cannot_write_are_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    args = [sys.executable, "-m", "phalanx", "monitor", "--once", "--domain", "5"]
+    env = os.environ | {"ROS_LOG_DIR": str(tmp_path / "file" / "logs")}
+    done = subprocess.run(args, env=env, capture_output=True, text=True)
+    assert_one_line_error(done, "set ROS_LOG_DIR to a folder that can be written")
+
+
 def test_a_damaged_record_of_a_run_is_named(tmp_path):
     (tmp_path / "run.json").write_text("{")
     assert_one_line_error(here("train", "--resume", str(tmp_path)), f"{tmp_path}/run.json: is damaged")

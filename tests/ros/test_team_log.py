@@ -104,6 +104,15 @@ def test_a_robot_with_orders_whose_policy_never_had_it_is_named_with_what_it_wai
     assert log.idle({"arm"}) == []
 
 
+def test_a_trouble_is_told_once_when_it_comes_and_neither_what_was_asked_for_nor_what_was_so_before():
+    said = Said()
+    log = TeamLog(said, ["cf1", "cf2"])
+    changes = [("", "STOPPED", "a person"), ("POLICY", "LANDING", "state 115 ms old"), ("POLICY", "LANDING", ASKED)]
+    said += [Change(time.time(), "cf1", *change) for change in changes]
+    assert log.listen() == [("cf1", "LANDING: state 115 ms old")]
+    assert log.listen() == []
+
+
 def test_the_rates_of_a_result_leave_no_robot_out(monkeypatch):
     monkeypatch.setattr(team_log, "RATES_S", 0.0)
     said = Said()

@@ -107,6 +107,7 @@ def test_the_robots_own_limits_come_back_as_they_are(spec):
         ({"max_speed": "fast"}, "max_speed = 'fast': must be a number"),
         ({"speed": 1.0}, "unknown shield parameter 'speed' in the policy file"),
         ({"geofence_low": (2.4, 2.4, 2.4), "geofence_high": (2.5, 2.5, 2.5)}, "every side must have at least 0.6 m"),
+        ({"geofence_low": (1.0, 1.0)}, "must be 3 numbers"),
     ],
 )
 def test_what_is_no_limit_is_refused_in_one_line(asked, reason):
