@@ -19,6 +19,7 @@ from phalanx.doctor.check import Check, Status
 from phalanx.doctor.usb import usb_permission
 from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.domain import given_domain
+from ros_nodes.lifecycle.stop_file import StopFile
 from ros_nodes.messages.battery import LEAST_CHARGE
 from ros_nodes.plans.team import Robot, Team
 
@@ -61,6 +62,7 @@ def robot_checks(team: Team, names: Sequence[str], on_robot: Callable[[str], Non
 
 
 def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]:
+    yield from _stop(robot)
     yield from _permissions(robot)
     spec = load_robot(robot.type)
     try:
@@ -87,6 +89,17 @@ def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]
             driver.stop()
     except (ValueError, OSError) as error:
         yield "link", "fail", str(error), "its page in docs/hardware says how it is set up; is it deployed already?"
+
+
+def _stop(robot: Robot) -> Iterator[tuple[str, Status, str, str]]:
+    """A person's stop outlives every process."""
+    try:
+        kept = StopFile("", robot.name).read()
+    except OSError as error:
+        yield "stop", "fail", str(error), "its shield keeps a person's stop there: make the folder one to be written"
+        return
+    if kept:
+        yield "stop", "warn", f"stopped still: {kept}", f"phalanx operate reset {robot.name}, when it is deployed"
 
 
 def _permissions(robot: Robot) -> Iterator[tuple[str, Status, str, str]]:

@@ -70,11 +70,16 @@ def test_what_is_wrong_with_a_robot_is_found_without_arming_it(tmp_path):
         assert not device.order()["info"] & 0b10 and not device.order()["setpoints"]
 
 
-def test_an_option_that_cannot_be_is_not_called_a_fault_of_the_link(tmp_path):
+def test_a_stop_that_is_kept_and_an_option_that_cannot_be_are_named_and_are_no_fault_of_the_link(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "phalanx").mkdir()
+    (tmp_path / "phalanx" / "cf1.stopped").write_text("a person, 12:00\n")
     robot = {"name": "cf1", "bundle": HOVER, "driver": "crazyflie", "options": {"uri": "usb://0", "thrust_scale": 9}}
     (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robot]}))
     code, found = examined(tmp_path / "team.yaml")
     assert code == 1 and ("cf1", "link") not in found
+    assert found["cf1", "stop"]["found"] == "stopped still: a person, 12:00"
+    assert found["cf1", "stop"]["hint"] == "phalanx operate reset cf1, when it is deployed"
     assert found["cf1", "options"]["found"] == "thrust_scale is 9: expected 0.5 to 1.5"
 
 
