@@ -10,7 +10,6 @@ from itertools import compress
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
-from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import GetParameters
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.task import Future
@@ -24,7 +23,7 @@ from ros_nodes.messages.commands import NO_ORIENTATION
 from ros_nodes.messages.diagnostics import HEARD, REFUSED, ShieldMode, value_of
 from ros_nodes.messages.local_orders import Outcome
 from ros_nodes.messages.names import POLICY_STATUS
-from ros_nodes.messages.scene import read_surroundings
+from ros_nodes.messages.scene import NO_SCENE, read_surroundings
 from ros_nodes.operation.ask import ANSWER_S, LOOK_S
 from ros_nodes.operation.operator import MissionNode
 
@@ -33,7 +32,7 @@ AGAIN_S = 1.0  # after which a goal is sent again that was not heard
 TAKES_NO_GOAL = tuple(state.name for state in (State.LANDING, State.STOPPED, State.FAULT))
 ASKING = tuple(state.name for state in ASKS_THE_POLICY)
 FENCE = ("shield.geofence_low", "shield.geofence_high")  # parameters of a drone's shield
-AROUND = "surroundings"  # of any shield
+AROUND = ("surroundings",)  # of any shield
 _LEFT_OPEN = ExitStack()
 
 
@@ -102,25 +101,27 @@ class _Bounds:
 
     def __init__(self, node: MissionNode, robot: str):
         self._client = node.create_client(GetParameters, f"/{robot}/shield/get_parameters")
-        self._answer: Future | None = None
+        self._answers: list[Future] = []
 
     def is_known(self) -> bool:
         """Whether it has been said; asks for it once the shield can be asked."""
-        if self._answer is None and self._client.service_is_ready():
-            self._answer = self._client.call_async(GetParameters.Request(names=(*FENCE, AROUND)))
-        return self._answer is not None and self._answer.done()
+        if not self._answers and self._client.service_is_ready():  # a name that a node lacks leaves all unanswered
+            self._answers = [self._client.call_async(GetParameters.Request(names=names)) for names in (FENCE, AROUND)]
+        return bool(self._answers) and all(answer.done() for answer in self._answers)
 
     def why_not(self, goal_m: Sequence[float]) -> str:
         """What is said of a goal (3,) m where it may not be, empty for others and where nothing is known."""
-        values = self._answer.result().values if self._answer and self._answer.done() else []
-        low, high = (list(v.double_array_value) for v in (*values, ParameterValue(), ParameterValue())[:2])
-        if low and high and not all(a <= x <= b for a, x, b in zip(low, goal_m, high, strict=True)):
-            return f"goal: {list(goal_m)} is outside the fence of its shield, {low} to {high} m"
-        for value in values[2:]:
-            scene = read_surroundings(value.string_value).scene
-            inside = outward(np, np.array(goal_m), scene.boxes())[1] <= 0.0 if scene.names else []
-            for name in compress(scene.names, inside):
-                return f"goal: {list(goal_m)} is inside {name}, which its shield keeps out of"
+        if not self.is_known():
+            return ""
+        fence, around = (answer.result().values for answer in self._answers)
+        if fence:
+            low, high = (list(value.double_array_value) for value in fence)
+            if not all(a <= x <= b for a, x, b in zip(low, goal_m, high, strict=True)):
+                return f"goal: {list(goal_m)} is outside the fence of its shield, {low} to {high} m"
+        scene = read_surroundings(around[0].string_value).scene if around else NO_SCENE
+        inside = outward(np, np.array(goal_m), scene.boxes())[1] <= 0.0 if scene.names else []
+        for name in compress(scene.names, inside):
+            return f"goal: {list(goal_m)} is inside {name}, which its shield keeps out of"
         return ""
 
 

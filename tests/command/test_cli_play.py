@@ -1,7 +1,9 @@
 """`phalanx play` and `eval`, judged by what they print, draw and refuse."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 
 import pytest
@@ -91,3 +93,11 @@ def test_a_video_without_its_encoder_names_the_extra_to_install(tmp_path, monkey
     monkeypatch.setenv("PATH", str(tmp_path))
     done = here("play", "hover", "--agent", "zero", "--out", str(tmp_path / "x.mp4"))
     assert_one_line_error(done, "ffmpeg", "phalanx[video]")
+
+
+def test_policy_files_are_read_without_a_word_to_a_vendor(tmp_path):
+    """Newer versions of onnxruntime keep an identifier in the user's home, and send how they are used."""
+    env = {name: value for name, value in os.environ.items() if name != "ORT_DISABLE_TELEMETRY"}
+    args = [sys.executable, "-m", "phalanx", "play", str(ZOO / "hover.onnx"), "--json"]
+    subprocess.run(args, env=env | {"HOME": str(tmp_path), "XDG_CACHE_HOME": ""}, check=True, capture_output=True)
+    assert not [path for path in tmp_path.rglob("*") if "icrosoft" in str(path)]

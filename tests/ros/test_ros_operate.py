@@ -5,6 +5,7 @@ import sys
 import time
 
 import pytest
+from command import phalanx
 from patience import patience
 from places import ZOO
 
@@ -13,9 +14,10 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 from rclpy.executors import SingleThreadedExecutor
-from ros_rig import Rig
+from ros_rig import Rig, standing
 from std_srvs.srv import Trigger
 
+from hardware import load_robot
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages.diagnostics import ShieldMode
@@ -77,6 +79,18 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         assert rig.authority("cf1") == rig.authority("cf2") == "STOPPED"
         stopped = "cf1: goal: the robot is STOPPED (emergency stop)\n"
         assert operate("goal", "cf1", "--at", "0.3", "0", "1.3") == (1, stopped)
+
+
+def test_an_arm_has_no_fence_and_gets_no_goal_in_what_its_shield_keeps_out_of(tmp_path):
+    around = {"surroundings": '{"scene": {"obstacles": [{"name": "lamp", "pose": [0.4, 0, 0.4, 0], "radius": 0.1}]}}'}
+    mission = standing([[0.0, 0.0, 0.0, 0.0]], load_robot("panda"))
+    with Rig(tmp_path, mission=mission, bundle=ZOO / "reach.onnx", parameters={"/panda_1/shield": around}) as rig:
+        rig.start("simulated_robots", "panda_1/policy", "panda_1/shield", armed=False)
+        domain = str(rig.node.context.get_domain_id())
+        goal = ["goal", "panda_1", "--domain", domain, "--quat", "0", "1", "0", "0", "--at"]
+        inside, beside = phalanx("operate", *goal, "0.4", "0", "0.45"), phalanx("operate", *goal, "0.4", "0.2", "0.4")
+    assert (inside.returncode, beside.returncode) == (1, 0), (inside, beside)
+    assert "goal: [0.4, 0.0, 0.45] is inside lamp, which its shield keeps out of" in inside.stderr
 
 
 @pytest.mark.parametrize(
