@@ -51,5 +51,8 @@ def drill(
         moved = "-" if row.moved_m is None else f"{row.moved_m:.2f} m"
         table.add_row(row.name + mark, periods, state, row.must, row.other_state or "-", closest, moved)
     out.print(table)
+    for row in outcomes:
+        if not row.passed and row.reason:
+            out.print(f"{row.name}: {row.reason}", markup=False, soft_wrap=True)
     err.print(f"logs and series are in {folder}", markup=False)
     return 0 if passed else 1

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from deploy.bundle import load_bundle
+from deploy.contract import Contract
 from hardware import load_robot
 from hardware.names import nearest
 from hardware.spec import RobotSpec
@@ -90,9 +91,25 @@ def plan_drill(path: Path) -> tuple[Team | None, Mission]:
     for member in mission.team:
         contract = load_bundle(member.bundle).contract
         check_policy(contract, mission, member)
+        if awaited := _awaited(contract, mission, member.name):
+            raise ValueError(
+                f"{path}: {member.name} waits for {' and '.join(awaited)}, and moves for no row before: give the team "
+                "file a `mission: FILE` whose first order has them, such as plan.json of a `phalanx deploy` of its task"
+            )
         if absent := [name for name in contract.objects if name not in mission.objects]:
             raise ValueError(f"{member.bundle}: observes {absent[0]!r}, which the mission of a team file has to have")
     return team, mission if team else mission.flown_by({CRAZYFLIE: path})
+
+
+def _awaited(contract: Contract, mission: Mission, name: str) -> list[str]:
+    """Commands without which the arm `name` stays where it is, and which a drill would not send; none of other robots.
+
+    A drill sends the first order of a task's mission, see `first_orders`.
+    """
+    if load_robot(contract.robot.name).kind != "manipulator":
+        return []
+    given = mission.orders[0].commands.get(name, {}) if mission.task and mission.orders else {}
+    return [command.name for command in contract.commands if command.name not in given]
 
 
 def rows_for(mission: Mission, names: Sequence[str] = ()) -> list[Row]:

@@ -11,13 +11,15 @@ from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
 from ros_rig import HOVER, SPEC, Rig
 
+from hardware import load_robot
 from hardware.types import ActuatorCommand
 from phalanx.commands.drill import drill as command
-from ros_nodes.drill.drill import drill, plan_drill, rows_for
+from ros_nodes.drill.drill import Outcome, drill, plan_drill, rows_for
 from ros_nodes.drill.faults import ROWS
 from ros_nodes.drill.relay import changed, delay, duplicates, loss, reordering, silence, unchanged
 from ros_nodes.messages import qos
 from ros_nodes.messages.joints import CommandConverter
+from ros_nodes.plans.mission import Member, Mission, Order, save_mission
 
 STARTS = (("left", 0.0), ("right", 1.4))
 pytestmark = pytest.mark.ros
@@ -74,13 +76,43 @@ def test_every_fault_has_a_name_of_its_own():
     assert len({*titles}) == len(titles)
 
 
+def arm_team(folder, task):
+    """A team file of an arm, whose mission has a first order, of `task`."""
+    spec, plan = load_robot("panda"), folder / "plan.json"
+    pose = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    goal = {"goal_pos": np.array([0.5, 0.0, 0.4]), "goal_quat": np.array([0.0, 1.0, 0.0, 0.0])}
+    arm = Member("arm", "panda", "panda", pose, np.array(spec.home))
+    save_mission(Mission((arm,), (Order(0.0, {"arm": goal}),), 60.0, (60.0,), 1.0, task=task), plan)
+    team = folder / "team.yaml"
+    team.write_text(f"{{robots: [{{name: arm, bundle: {ZOO / 'reach.onnx'}}}], mission: plan.json}}")
+    return team
+
+
 def test_an_arm_has_no_faults_that_only_drones_can_have(tmp_path):
-    team = tmp_path / "team.yaml"
-    team.write_text(f"robots: [{{name: arm, bundle: {ZOO / 'reach.onnx'}}}]")
+    team = arm_team(tmp_path, "reach")
     titles = [row.title for row in rows_for(plan_drill(team)[1])]
     assert "policy killed" in titles and not {"policy killed, STARTING", "late peer"} & {*titles}
     with pytest.raises(ValueError, match="row 'late peer' is for drones"):
         drill(team, tmp_path / "out", rows=["late peer"])
+
+
+def test_an_arm_that_no_order_would_move_is_refused_at_once_with_what_the_team_file_lacks(tmp_path):
+    """Each row waited 30 s for it, and did not say why it was not flown."""
+    with_orders_never_sent = arm_team(tmp_path, task="")
+    without = tmp_path / "no_mission.yaml"
+    without.write_text(f"robots: [{{name: arm, bundle: {ZOO / 'reach.onnx'}}}]")
+    for team in (without, with_orders_never_sent):
+        with pytest.raises(ValueError, match=f"^{team}: arm waits for goal_pos and goal_quat.*`mission: FILE`"):
+            command(team, out_dir=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_table_says_why_a_row_was_not_flown(tmp_path, monkeypatch, capsys):
+    why = "arm: its policy did not get it within 30 s"
+    outcome = Outcome("policy killed", "FAULT", False, "NOT FLOWN", reason=why)
+    monkeypatch.setattr("ros_nodes.drill.drill.drill", lambda *_: [outcome])
+    assert command(ZOO / "swarm-swap.onnx", rows=("policy killed",), out_dir=tmp_path) == 1
+    assert f"policy killed: {why}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
