@@ -11,11 +11,13 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from hardware.names import nearest
 from phalanx.console import err, out
 from phalanx.options import Domain
 
 if TYPE_CHECKING:
-    from ros_nodes.operation.monitor import Change, Monitor
+    from ros_nodes.operation.monitor import Monitor
+    from ros_nodes.operation.robot_monitor import Change
 
 POLL_S = 0.25
 SHOW_S = 0.5
@@ -28,7 +30,15 @@ CHANGES = 8  # shown below the table
 OLD = "!"
 HEARD_S = 0.5  # a peer whose last message is older is not heard
 RED, YELLOW, GREEN = "red", "yellow", "green"
-STYLES = {"STOPPED": RED, "FAULT": RED, "SILENT": RED, "LANDING": YELLOW, "STARTING": YELLOW, "POLICY": GREEN}
+STYLES = {
+    "STOPPED": RED,
+    "FAULT": RED,
+    "SILENT": RED,
+    "ENDED": "dim",
+    "LANDING": YELLOW,
+    "STARTING": YELLOW,
+    "POLICY": GREEN,
+}
 LONG = ("reason", "does not hear")  # stand below where the table would be wider than the screen
 NUMBERS = ("margin", "interv.", "req ms", "state ms", "o/r/c Hz", "pubs", "bat. %")
 SINCE_EPOCH_S = 1e9  # robot times below are those of a simulation
@@ -57,18 +67,60 @@ def monitor(
 
     for name in robots:
         check_name(name)
+    unknown = _Unknown()
     with suppress(KeyboardInterrupt), monitoring(robots, domain) as watched:
         if once:
             return _once(watched, json, wait_s)
         if json:
-            _repeat(watched, JSON_S, lambda changes: print_line(watched.snapshot()))
+
+            def print_all(changes: "Sequence[Change]") -> None:
+                unknown.say(watched)
+                print_line(watched.snapshot())
+
+            _repeat(watched, JSON_S, print_all)
         elif not out.is_terminal:
-            err.print(f"a line for each change in ROS domain {watched.snapshot()['domain_id']}", markup=False)
-            _repeat(watched, POLL_S, _print_changes)
+            err.print(f"a line for each change in ROS domain {watched.domain_id}", markup=False)
+
+            def print_changes(changes: "Sequence[Change]") -> None:
+                unknown.say(watched)
+                _print_changes(changes)
+
+            _repeat(watched, POLL_S, print_changes)
         else:
             with Live(console=out, auto_refresh=False) as live:
-                _repeat(watched, SHOW_S, lambda changes: live.update(render(watched.snapshot()), refresh=True))
+
+                def show(changes: "Sequence[Change]") -> None:
+                    lines = [Text(line, YELLOW) for line in unknown.lines(watched)]
+                    live.update(Group(render(watched.snapshot()), *lines), refresh=True)
+
+                _repeat(watched, SHOW_S, show)
     return 0
+
+
+class _Unknown:
+    """Of robots that were named and are not heard, such as by a mistyped name: which ones there are."""
+
+    def __init__(self) -> None:
+        self._begun_s, self._is_said = time.monotonic(), False
+
+    def lines(self, watched: "Monitor") -> list[str]:
+        """A line for each such robot, once those that are there have had the time to be found."""
+        is_over = time.monotonic() > self._begun_s + FIND_S
+        missing = watched.missing if watched.is_named and is_over else []
+        return [who_is_there(name, watched.in_domain, watched.domain_id) for name in missing]
+
+    def say(self, watched: "Monitor") -> None:
+        """Print the lines, once."""
+        if not self._is_said and (lines := self.lines(watched)):
+            self._is_said = True
+            for line in lines:
+                err.print(f"phalanx: {line}", markup=False, soft_wrap=True)
+
+
+def who_is_there(name: str, robots: Sequence[str], domain: int) -> str:
+    """Of a robot `name` that is not heard: which there are instead."""
+    there = ", ".join(each for each in robots if each != name) or "no other robot"
+    return f"{name} is not heard in ROS domain {domain}: there is {there}{nearest(name, robots)}"
 
 
 def print_line(value: Any) -> None:
@@ -121,13 +173,16 @@ def _once(watched: "Monitor", json: bool, wait_s: float) -> int:
         return 0
     who = ", ".join(watched.missing) or "any robot"
     still = ", ".join(watched.standing_still)
+    if not still and watched.is_named:
+        for name in watched.missing:
+            err.print(f"phalanx: {who_is_there(name, watched.in_domain, watched.domain_id)}", markup=False)
     heard, all_there = len(watched.heard), len(watched.heard) + len(watched.missing)
     if still:
         why = f"the process of {still} stands still"
     elif heard:
         why = f"{heard} of {all_there} were heard: do the others run?"
     else:
-        why = f"is {watched.snapshot()['domain_id']} the right ROS domain?"
+        why = f"is {watched.domain_id} the right ROS domain?"
     err.print(f"phalanx: nothing was heard of {who} within {wait_s:g} s; {why}", markup=False)
     return 1
 
@@ -202,7 +257,7 @@ def _cells(robot: dict[str, Any]) -> dict[str, str]:
         "interv.": str(robot["interventions"]),
         "req ms": _number(robot["request_age_s"], ".0f", 1e3),
         "state ms": _number(robot["state_age_s"], ".0f", 1e3) + OLD * _is_old(robot),
-        "o/r/c Hz": "/".join(_number(rate, ".0f") for rate in robot["rates_hz"].values()) or "-",
+        "o/r/c Hz": "/".join(rate_of(robot, topic) for topic in robot["rates_hz"]) or "-",
         "pubs": "/".join(map(str, robot["publishers"].values())) or "-",
         "hears": f"{len(peers) - len(lost)}/{len(peers)}" if peers else "-",
         "bat. %": _number(charge, ".0f", 100.0),
@@ -215,6 +270,11 @@ def _is_old(robot: dict[str, Any]) -> bool:
     """Whether its last measurement is older than what its shield acts on."""
     age_s, bound_s = robot["state_age_s"], robot["state_bound_s"]
     return age_s is not None and bound_s is not None and age_s > bound_s
+
+
+def rate_of(robot: dict[str, Any], topic: str) -> str:
+    """How often a topic is sent, Hz, as text; a dash where it is not measured."""
+    return _number(robot["rates_hz"][topic] if robot["publishers"].get(topic) else None, ".0f")
 
 
 def _number(value: float | None, how: str, scale: float = 1.0) -> str:

@@ -19,7 +19,8 @@ from ros_nodes.mission.deploy import CONFIG, unwritten
 from ros_nodes.mission.launch_plan import NOT_UP, Node, plan
 from ros_nodes.mission.team_log import TeamLog
 from ros_nodes.operation.arming import ARM_S
-from ros_nodes.operation.monitor import SILENT, Monitor, monitoring
+from ros_nodes.operation.monitor import Monitor, monitoring
+from ros_nodes.operation.robot_monitor import SILENT
 from ros_nodes.plans.prepare import PARAMETERS
 from ros_nodes.plans.team import Team
 from ros_nodes.plans.team_file import load_team

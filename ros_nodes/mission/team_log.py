@@ -7,7 +7,8 @@ from statistics import median
 from typing import Any
 
 from deploy.shield.authority import ASKED, AT_REST, State
-from ros_nodes.operation.monitor import SILENT, STREAMS, Change, Monitor
+from ros_nodes.operation.monitor import Monitor
+from ros_nodes.operation.robot_monitor import SILENT, STREAMS, Change
 
 RATES_S = 1.0  # between two looks at the rates
 IN_THE_AIR = (State.LANDING.name, State.STARTING.name, State.POLICY.name)  # what a state of such a robot begins with

@@ -25,12 +25,13 @@ from ros_rig import SPEC, Rig
 
 from deploy.shield.authority import State
 from deploy.shield.supervisor import Mode, ShieldReport
-from phalanx.commands.monitor import monitor, render
+from phalanx.commands.monitor import monitor, rate_of, render
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
 from ros_nodes.messages.diagnostics import ShieldStatus
-from ros_nodes.operation.monitor import RobotMonitor
+from ros_nodes.operation.monitor import Monitor
+from ros_nodes.operation.robot_monitor import RobotMonitor
 
 pytestmark = pytest.mark.ros
 
@@ -240,6 +241,7 @@ class Passing:
     """Time that passes by itself, robots that are heard when it is theirs, and a process that stalls at `stalls_s`."""
 
     standing_still: tuple[str, ...] = ()
+    is_named, domain_id, in_domain = False, 7, ("cf1",)
 
     def __init__(self, heard_s: dict[str, float], stalls_s: float = inf, is_whole: bool = False):
         self.now_s, self._heard_s, self._stalls_s, self.is_whole = 0.0, heard_s, stalls_s, is_whole
@@ -303,6 +305,44 @@ def test_once_shows_soon_who_is_heard_where_another_is_waited_for(on_a_busy_mach
         "heard cf1; waiting for cf3",
         "phalanx: nothing was heard of cf3 within 20 s; 1 of 2 were heard: do the others run?",
     ]
+
+
+def test_a_mistyped_name_is_answered_with_the_robots_that_are_there(on_a_busy_machine, capsys):
+    watched = on_a_busy_machine(Passing({}))
+    watched.missing, watched.is_named, watched.in_domain = ["cf11"], True, ["cf1", "drone_2"]
+    assert monitor(("cf11",), once=True, wait_s=1.0) == 1
+    said = capsys.readouterr().err
+    assert "cf11 is not heard in ROS domain 7: there is cf1, drone_2; did you mean 'cf1'?" in " ".join(said.split())
+
+
+def test_what_is_only_waited_for_is_no_robot_and_a_shield_that_left_has_ended():
+    domain_id = free_domain_id()
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        node = Node("shields", context=context)
+        robots, waits = Monitor(node), RobotMonitor(node, "cf9")  # such as by a mistyped name
+        status = ShieldStatus("cf1", 0.5)
+        status.update(0.0, State.DISARMED, "", ShieldReport(Mode.OFF, "", 1.0, (), 0.0), 0.0)
+        publisher = node.create_publisher(DiagnosticArray, "/cf1/status", qos.HISTORY)
+        publisher.publish(status.message(time.time_ns()))
+        until = time.monotonic() + patience(20.0)
+        while not robots.heard:
+            assert time.monotonic() < until
+            robots.poll()
+            time.sleep(0.05)
+        assert (robots.missing, robots.in_domain, waits.heard) == ([], ["cf1"], False)
+        node.destroy_publisher(publisher)
+        (cf1,), late_ns = robots.heard, time.time_ns() + 60_000_000_000
+        while (shown := cf1.snapshot(late_ns))["state"] != "ENDED":
+            assert time.monotonic() < until, shown
+            cf1.poll(late_ns)
+        node.destroy_node()
+    assert re.fullmatch(r"silent for \d+ s: its shield has ended; it was DISARMED", shown["reason"])
+
+
+def test_a_rate_of_what_no_robot_sends_is_a_dash():
+    robot = {"rates_hz": {"odom": 0.0, "requested": 0.0, "command": 54.2}, "publishers": {"odom": 0, "requested": 1}}
+    robot["publishers"]["command"] = 1
+    assert "/".join(rate_of(robot, topic) for topic in robot["rates_hz"]) == "-/0/54"
 
 
 def keep(screen: int, shown: bytearray) -> None:

@@ -20,7 +20,7 @@ pytest.importorskip("rclpy")
 from phalanx.commands.deploy import deploy
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages.local_orders import ask_here
-from ros_nodes.operation.monitor import SILENT
+from ros_nodes.operation.robot_monitor import SILENT
 
 pytestmark = pytest.mark.ros
 

@@ -13,7 +13,7 @@ from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import Processes
 from ros_nodes.mission import run_team, team_log
 from ros_nodes.mission.team_log import TeamLog
-from ros_nodes.operation.monitor import SILENT, Change
+from ros_nodes.operation.robot_monitor import SILENT, Change
 
 
 class Said(list):
