@@ -81,12 +81,12 @@ class RobotMonitor:
     def poll(self, now_ns: int) -> list[Change]:
         """Take what has arrived; changes since the last call. `now_ns`: the system's clock."""
         found = []
-        for taken in self._status.drain():
-            said = read_status(taken[0])
+        for message, arrived_ns in self._status.drain():
+            said = read_status(message)
             self.is_foreign = said.state == "?"
             if not self.is_foreign:
                 late = said.last_delay if self._label and said.delays > self.shield.delays else ""
-                self.shield, self._heard_ns = said, taken[1]
+                self.shield, self._heard_ns = said, arrived_ns
                 found += self._change(said.time_ns, said.label, said.reason, late)
         if self.heard and (now_ns - self._heard_ns) * 1e-9 > SILENT_S:
             found += self._change(now_ns, SILENT, self._silence(SILENT_S))
