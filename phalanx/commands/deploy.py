@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from phalanx.console import err, out, outlive_readers, print_json, say_stopping
 from phalanx.folders import results_folder
-from phalanx.options import OutFolder, Policies, TrustedKeys
+from phalanx.options import OutFolder, Policies, TrustedKeys, check_seed
 from phalanx.progress import make_progress, mission_note
 
 RUNS = Path("runs/deploy")
@@ -37,7 +37,7 @@ def deploy(
     Args:
         subjects: Policy file, such as zoo/swarm-swap.onnx, of a team with several groups a file for each; or a task,
             for the policies that ship for it; or a team file (.yaml) with real robots, simulated ones, or both, which
-            is run until Ctrl-C.
+            is run until Ctrl-C, and of the options takes --out and --json only.
         robots: Size of the team; need not be that of training. By default that of the task.
         duration_s: How long the mission lasts, in whole episodes of the task; for the swap 18 s, or
             2.25 s for each robot where that is more.
@@ -57,9 +57,18 @@ def deploy(
     outlive_readers()
     warm()
     if any(Path(subject).suffix.lower() in (".yaml", ".yml") for subject in subjects):
-        if trusted_keys:
-            raise ValueError("--trusted-keys: a team file names its own, as trusted_keys: [...]")
+        _refuse_options(
+            ("robots", robots is not None, "a team file lists its robots"),
+            ("duration-s", duration_s is not None, "a team is run until Ctrl-C"),
+            ("kill-after-s", kill_after_s != "auto", "phalanx drill kills policies of a team file's robots"),
+            ("seed", seed != 0, "a team file states where robots start, as base_pose, and their goals"),
+            ("mission", mission != "task", "a team file names its own, as mission: FILE"),
+            ("policy-hosts", policy_hosts is not None, "a team file states it, as hosts: {policies: INT}"),
+            ("shield-hosts", shield_hosts is not None, "a team file states it, as hosts: {shields: INT}"),
+            ("trusted-keys", bool(trusted_keys), "a team file names its own, as trusted_keys: [...]"),
+        )
         return _deploy_team(subjects, out_dir, json)
+    check_seed(seed)
     from deploy.bundle import load_bundle
     from phalanx.verification.verdict import warn_of_files, warn_of_size
 
@@ -114,6 +123,13 @@ def deploy(
     else:
         _summary(result, page)
     return 0 if good else 1
+
+
+def _refuse_options(*options: tuple[str, bool, str]) -> None:
+    """ValueError for the first of the options (name, whether it is given, where that is said instead) that is given."""
+    for name, is_given, instead in options:
+        if is_given:
+            raise ValueError(f"--{name}: {instead}")
 
 
 def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> int:

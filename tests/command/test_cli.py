@@ -157,3 +157,25 @@ def test_a_missing_library_names_the_extra_to_install():
     code = "import sys; sys.modules['torch'] = None; from phalanx.cli import main; main(['train', 'swarm-swap'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert_one_line_error(done, "torch", "phalanx[train]")
+
+
+@pytest.mark.parametrize(
+    ("option", "where"),
+    [
+        ("--robots 3", "a team file lists its robots"),
+        ("--duration-s 5", "until Ctrl-C"),
+        ("--kill-after-s 3", "phalanx drill"),
+        ("--seed 4", "base_pose"),
+        ("--mission swap", "mission: FILE"),
+        ("--policy-hosts 2", "hosts: {policies: INT}"),
+        ("--shield-hosts 2", "hosts: {shields: INT}"),
+        ("--trusted-keys me.pub", "trusted_keys: [...]"),
+    ],
+)
+def test_an_option_that_a_team_file_states_itself_is_refused_with_where_it_belongs(option, where):
+    """It was ignored without a word."""
+    assert_one_line_error(here("deploy", "team.yaml", *option.split()), f"{option.split()[0]}: ", where)
+
+
+def test_a_seed_below_zero_is_refused_with_what_is_allowed():
+    assert_one_line_error(here("deploy", "hover", "--seed", "-1"), "seed = -1: 0 to ")
