@@ -20,6 +20,11 @@ from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, RANGE, transport_setti
 PARENT, WHEN_GONE = "PHALANX_PARENT_PID", "PHALANX_PARENT_GONE"  # and the signal that its end sends
 ORPHANED = signal.SIGUSR1  # the parent is gone: land the robot. Each of its threads may send it
 DISPENSABLE = ("recorder",)  # processes without which a mission goes on
+WITHOUT = {  # what the end of a process of the whole team means, by how its name ends
+    "recorder": "what follows is not recorded; the robots go on",
+    "simulated_robots": "simulated robots are not measured and obey no command from here on",
+    "operator": "the team is sent no more orders; it listens to `phalanx operate` as before",
+}
 NO_SPACE = 1 << 16  # bytes; where fewer are left a line of a log may find no room
 HIGHEST_DOMAIN = 101  # above, the ports of a domain run into those that Linux hands out
 
@@ -178,15 +183,17 @@ class Processes:
         return [name for name, process in self._running.items() if process.poll() is not None]
 
     def why_ended(self, name: str) -> str:
-        """Exit code and nodes of a process that has ended; its last line where it was not killed."""
+        """Exit code and nodes of a process that has ended, what that means, and its last line unless it was killed."""
         carried = ", ".join(
             node for node, process in self._process_of.items() if process == name and node.replace("/", "_") != name
         )
         who = f"{name} ({carried})" if carried else name
         code = self._running[name].returncode
-        if code == -signal.SIGKILL:  # nothing that it said before is why
-            return f"{who} ended with code {code}: it was killed"
-        return f"{who} ended with code {code}: {self.last_line(name)}"
+        means = next((f"; {said}" for kind, said in WITHOUT.items() if name.endswith(kind)), "")
+        why = (
+            "it was killed" if code == -signal.SIGKILL else self.last_line(name)
+        )  # else what it said before is not why
+        return f"{who} ended with code {code}: {why}{means}"
 
     def forget(self, name: str) -> None:
         """It has ended, and the others go on."""

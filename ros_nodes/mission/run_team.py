@@ -112,6 +112,7 @@ class _RunningTeam:
         """Start the `nodes`. Their operator writes to `file` which of them are not up."""
         self._processes, self._file, self._listener = processes, file, listener
         self._team = [robot.name for robot in given.robots]
+        self._simulated_robots = given.simulated
         self._simulated = list(given.simulated) == self._team  # with a real robot among them a person arms all of them
         self._ordered = {name for order in team_mission(given).orders for name in order.commands}
         self._load = MachineLoad()
@@ -177,7 +178,9 @@ class _RunningTeam:
         return [name for name in self._names if "shield" in name]
 
     def _carried(self, name: str) -> str:
-        return ", ".join(self._processes.robots_of(name, self._team))
+        """Whose process it is, by name; empty for one of the whole team."""
+        simulates = name.endswith("simulated_robots")
+        return ", ".join(self._simulated_robots if simulates else self._processes.robots_of(name, self._team))
 
     def _fail(self, robot: str, why: str) -> None:
         self._failures.append({"robot": robot, "t_s": round(self._age_s, 3), "why": why})
