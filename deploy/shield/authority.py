@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from math import inf, isfinite
 
 from deploy.shield.fallback import Mode, StartCfg
@@ -15,7 +16,9 @@ START_WITHIN_S = 15.0  # take-off, home or stand-up; then it is given up
 SPEAKS_WITHIN_S = 0.5  # a policy that was asked for requests has said by then what it waits for
 IDLE_S = 1.0  # for so long a drone that has come down is sent idle commands: one message may be lost
 ASKED = "on request"  # why a robot lands that is not in trouble
+ASKED_TO_END = f"{ASKED}: its program ends"  # as after Ctrl-C
 HELD, PUT_DOWN = "held on request", "disarmed on request"
+ACKNOWLEDGED = "acknowledged on request"  # a stop or a fault
 LANDED, STANDING = "at rest", "standing"  # after a landing that a person asked for: one in trouble ends in FAULT
 
 
@@ -68,6 +71,7 @@ class Authority:
             "disarm": self._disarm,
             "start": self._begin,
             "land": self._land,
+            "end": partial(self._land, reason=ASKED_TO_END),
             "hold": self._hold,
             "reset": self._reset,
         }
@@ -101,7 +105,10 @@ class Authority:
             self._become(State.LANDING, trouble)
 
     def ask(self, what: str, now_s: float) -> str:
-        """A person asks to `disarm`, `start`, `land`, `hold` or `reset`; why it is refused, or an empty string."""
+        """A person asks to `disarm`, `start`, `land`, `hold` or `reset`; why it is refused, or an empty string.
+
+        `end` lands as `land` does, for its program.
+        """
         if what in ("hold", "reset") and self.state is State.LANDING and (blind := self.shield.blind()):
             return f"{what}: {blind}"  # it could not be held: the landing would only begin again, later
         return self._asks[what](now_s)
@@ -233,10 +240,10 @@ class Authority:
         self._become(State.STARTING, "started on request")
         return ""
 
-    def _land(self, now_s: float) -> str:
+    def _land(self, now_s: float, reason: str = ASKED) -> str:
         if self.state in FLOWN:
             self.shield.land(now_s, "landing asked for")
-            self._become(State.LANDING, ASKED)
+            self._become(State.LANDING, reason)
         return ""
 
     def _hold(self, now_s: float) -> str:
@@ -256,9 +263,9 @@ class Authority:
             self._become(State.ARMED, "landing ended on request")
         elif self.state in (State.STOPPED, State.FAULT):
             stands = self._falls_disarmed and self._mode is Mode.HOLD
-            self._disarm_now("acknowledged on request")
+            self._disarm_now(ACKNOWLEDGED)
             if stands:
-                self._become(State.ARMED, "acknowledged on request; it stands")
+                self._become(State.ARMED, f"{ACKNOWLEDGED}; it stands")
         return ""
 
     def _become(self, state: State, reason: str) -> None:

@@ -190,9 +190,8 @@ class Processes:
         who = f"{name} ({carried})" if carried else name
         code = self._running[name].returncode
         means = next((f"; {said}" for kind, said in WITHOUT.items() if name.endswith(kind)), "")
-        why = (
-            "it was killed" if code == -signal.SIGKILL else self.last_line(name)
-        )  # else what it said before is not why
+        killed = code == -signal.SIGKILL  # nothing that it said before is why
+        why = "it was killed" if killed else self.last_line(name)
         return f"{who} ended with code {code}: {why}{means}"
 
     def forget(self, name: str) -> None:

@@ -6,13 +6,14 @@ from collections.abc import Container, Sequence
 from statistics import median
 from typing import Any
 
-from deploy.shield.authority import ASKED, AT_REST, State
+from deploy.shield.authority import ASKED, ASKED_TO_END, AT_REST, State
 from ros_nodes.operation.monitor import Monitor
 from ros_nodes.operation.robot_monitor import SILENT, STREAMS, Change
 
 RATES_S = 1.0  # between two looks at the rates
 IN_THE_AIR = (State.LANDING.name, State.STARTING.name, State.POLICY.name)  # what a state of such a robot begins with
 TROUBLE = tuple(state.name for state in (State.LANDING, State.STOPPED, State.FAULT))
+ON_REQUEST = (ASKED, ASKED_TO_END)  # why a robot lands that is in no trouble
 ON_GROUND = (*(state.name for state in AT_REST), SILENT, "")
 
 
@@ -40,7 +41,9 @@ class TeamLog:
         return [
             (change.robot, f"{change.after}: {change.reason}")
             for change in new
-            if change.after in TROUBLE and change.before not in ("", SILENT, change.after) and change.reason != ASKED
+            if change.after in TROUBLE
+            and change.before not in ("", SILENT, change.after)
+            and change.reason not in ON_REQUEST
         ]
 
     def _look(self) -> None:
@@ -116,7 +119,7 @@ class TeamLog:
         for event in events:
             before, now, robot, reason = (event[key] for key in ("from", "to", "robot", "reason"))
             ended = self._ended_s is not None and event["t_s"] >= self._ended_s  # as it was asked to
-            landed = now == State.LANDING.name != before and reason != ASKED
+            landed = now == State.LANDING.name != before and reason not in ON_REQUEST
             fell = ended and now == State.STOPPED.name and before not in ON_GROUND  # a second Ctrl-C
             if now.startswith((State.ARMED.name, State.STARTING.name, State.POLICY.name)):
                 landing.pop(robot, None)

@@ -121,7 +121,7 @@ class ShieldNode(TurnNode):
         if not self._winds_down:
             self._winds_down = True
             self.get_logger().warning(f"{self.robot_name}: asked to end, so it lands first; a second signal stops it")
-            self._asks.ask("land")
+            self._asks.ask("end")
         return False
 
     def stop_robot(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from rclpy.executors import SingleThreadedExecutor
 
-from deploy.shield.authority import ASKED, HELD, LANDED, PUT_DOWN
+from deploy.shield.authority import ASKED, ASKED_TO_END, HELD, LANDED, PUT_DOWN
 from ros_nodes.operation.operator import MissionNode, OrderSender
 from ros_nodes.plans.mission import Mission
 
@@ -103,7 +103,13 @@ def arm(
 
 NEXT_STEP = {"DISARMED": "arm", "ARMED": "start", "LANDING": "reset", "FAULT": "reset"}
 # States with reasons that nothing here asks for
-BY_A_PERSON = {("LANDING", ASKED), ("ARMED", HELD), ("DISARMED", PUT_DOWN), ("DISARMED", LANDED)}
+BY_A_PERSON = {
+    ("LANDING", ASKED),
+    ("LANDING", ASKED_TO_END),
+    ("ARMED", HELD),
+    ("DISARMED", PUT_DOWN),
+    ("DISARMED", LANDED),
+}
 
 
 def land(

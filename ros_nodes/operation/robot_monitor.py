@@ -10,6 +10,7 @@ from nav_msgs.msg import Odometry
 from rclpy.node import Node
 from sensor_msgs.msg import BatteryState, JointState
 
+from deploy.shield.authority import ACKNOWLEDGED, LANDED, PUT_DOWN, State
 from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.messages import battery, course, device, qos
@@ -20,6 +21,7 @@ from ros_nodes.operation.stream import Stream
 
 SILENT, SILENT_S = "SILENT", 5.0  # a shield says its status twice a second; one that was lost comes again within 3 s
 ENDED = "ENDED"  # SILENT, and it has left the domain; a process that was killed is known for some 20 s more
+DISARMED_BY = (LANDED, PUT_DOWN, ACKNOWLEDGED)  # reasons; a shield that begins has none, or what it lacks still
 DEVICE_SILENT_S = 3.0  # a driver says once a second what its device says
 KEPT = 20  # changes of each robot
 NEVER_S = 1e6  # an age above means that there has been none
@@ -160,6 +162,9 @@ class RobotMonitor:
         return 0.0 if count == 0 else self._streams[topic].rate_hz(now_ns) if count == 1 else None
 
     def _change(self, time_ns: int, label: str, reason: str, late: str = "") -> list[Change]:
+        known = self._label not in ("", SILENT, State.DISARMED.name)
+        if known and label == State.DISARMED.name and reason not in DISARMED_BY:
+            reason = f"its shield was started again{': ' if reason else ''}{reason}"
         said = [(self._label, late)] * bool(late) + [(label, reason)] * (label != self._label)
         found = [Change(time_ns * 1e-9, self.name, self._label, now, why) for now, why in said]
         self._label = label

@@ -23,7 +23,7 @@ from rclpy.node import Node
 from rich.console import Console
 from ros_rig import SPEC, Rig
 
-from deploy.shield.authority import State
+from deploy.shield.authority import LANDED, State
 from deploy.shield.supervisor import Mode, ShieldReport
 from phalanx.commands.monitor import monitor, rate_of, render
 from ros_nodes.lifecycle.context import quiet_context
@@ -235,6 +235,24 @@ def test_a_delay_that_ended_with_a_change_of_state_is_not_given_as_its_reason():
         ("ARMED", "FAULT", "link lost"),
         ("FAULT", "FAULT", "no measurement for 400 ms"),
     ]
+
+
+def test_a_shield_that_was_started_again_is_the_reason_why_its_robot_is_disarmed():
+    """There was none, as if a person had disarmed it in the air."""
+    domain_id = free_domain_id()
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        node, found = Node("shields", context=context), []
+        robot, publisher = RobotMonitor(node, "cf1"), node.create_publisher(DiagnosticArray, "/cf1/status", qos.HISTORY)
+        nothing = ShieldReport(Mode.NOMINAL, "", 1.0, (), 0.0)
+        for state, why in ((State.POLICY, ""), (State.DISARMED, ""), (State.ARMED, "asked"), (State.DISARMED, LANDED)):
+            status = ShieldStatus("cf1", 0.5)
+            status.update(0.0, state, why, nothing, 0.0)
+            publisher.publish(status.message(time.time_ns()))
+        until = time.monotonic() + patience(20.0)
+        while len(found) < 4 and time.monotonic() < until:
+            found += robot.poll(time.time_ns())
+        node.destroy_node()
+    assert [change.reason for change in found] == ["", "its shield was started again", "asked", LANDED]
 
 
 class Passing:

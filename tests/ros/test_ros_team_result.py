@@ -121,6 +121,8 @@ def test_what_ends_it_lands_the_team_and_the_result_tells_who_had_which_robot(fl
         once = [state for state, _ in itertools.groupby(states)]
         assert once == ["DISARMED", "ARMED", "STARTING", "POLICY", "LANDING", "DISARMED"]
         assert result["rates_hz"][robot]["command"]["median"] == pytest.approx(50.0, rel=0.2)
+    landed = {event["reason"] for event in result["events"] if event["to"] == "LANDING"}
+    assert landed == {"on request: its program ends"}, "as after a person's `land`"
     assert any("shield" in name and 0.0 < share < 1.0 for name, share in result["cores"].items())
 
 
