@@ -27,6 +27,7 @@ SHARING = "peers that share"  # "cf2": that keep their distance too, and hear th
 DELAYS, LAST_DELAY = "delays", "last delay"
 PEERS = "age of peers [ms]"  # "cf2 12, cf3 -": a dash for one that was never heard
 WAITS, REFUSED = "requests nothing", "refused"  # keys of a policy's: why, and which commands and why
+SWAP = "swap"  # what became last of a policy that was to take over in flight
 HEARD = "goal [ns]"  # stamp of the last goal that it took or refused
 ROBOT_TYPE, SPEC_DIGEST = "robot type", "specification"  # keys of a driver's, the second as of `hardware.digest`
 

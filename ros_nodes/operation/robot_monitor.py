@@ -14,7 +14,8 @@ from deploy.shield.authority import ACKNOWLEDGED, LANDED, PUT_DOWN, State
 from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.messages import battery, course, device, qos
-from ros_nodes.messages.diagnostics import REFUSED, ShieldMode, read_status, value_of
+from ros_nodes.messages.conversion import stamp_ns
+from ros_nodes.messages.diagnostics import FINGERPRINT, REFUSED, SWAP, ShieldMode, read_status, value_of
 from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.messages.peers_say import SAID_S
 from ros_nodes.operation.stream import Stream
@@ -38,7 +39,7 @@ SAID_ONCE = {  # latched topics that only some robots have
 class Change:
     """A robot went from one state to another, each a `ShieldMode.label` or `SILENT`; `before` is "" at first.
 
-    With the same state twice the reason is a delay.
+    With the same state twice the reason is a delay, or what became of a swap of its policy.
     """
 
     time_s: float  # of the robot
@@ -96,7 +97,10 @@ class RobotMonitor:
             self.look()
         for stream in self._streams.values():
             stream.poll()
+        before = self._said.get(POLICY_STATUS)
         self._said |= {topic: taken for topic, box in self._boxes.items() if (taken := box.take()) is not None}
+        if before and (swap := _news_of_swap(before[0], now := self._said[POLICY_STATUS][0])):
+            found += self._change(stamp_ns(now.header.stamp), self._label, "", swap)
         return found
 
     def snapshot(self, now_ns: int) -> dict[str, Any]:
@@ -173,6 +177,14 @@ class RobotMonitor:
 
     def _topic(self, name: str) -> str:
         return f"/{self.name}/{name}"
+
+
+def _news_of_swap(before: DiagnosticArray, now: DiagnosticArray) -> str:
+    """What has become of a swap of policies between two messages on `policy/status`; empty for nothing."""
+    swap, fingerprint = value_of(SWAP, now), value_of(FINGERPRINT, now)
+    if swap in ("", value_of(SWAP, before)):
+        return ""
+    return f"{swap}; fingerprint {fingerprint}" if fingerprint != value_of(FINGERPRINT, before) else swap
 
 
 def _finite(value: float) -> float | None:
