@@ -159,7 +159,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         for line in untried_limits(spec, params):
             err.print(f"[yellow]warning:[/] {robot.name}: {line}", soft_wrap=True)
     stands = "; what stands on its feet waits to be disarmed" * any(not (s.flight or s.fixed_base) for s in specs)
-    hint = f", for {LANDING_S:g} s at most{stands}; Ctrl-C again stops all"
+    hint = f"; what flies lands first, for {LANDING_S:g} s at most{stands}; Ctrl-C again stops all"
 
     def say_up(after_s: float, by_a_person: bool) -> None:
         how = ": phalanx operate arm NAME" if by_a_person else ""

@@ -68,7 +68,7 @@ class Listener:
 
 
 def run_team(file: Path, out: Path, listener: Listener | None = None) -> dict[str, Any]:
-    """Start the nodes of the team file and watch them until Ctrl-C; then shields end first, all others after them.
+    """Start the nodes of the team file and watch them until Ctrl-C or SIGTERM; then shields end first, others after them.
 
     ROS is that of the environment: domain, discovery range, middleware. Returns what `TeamLog` heard, with the share of
     a core that each process took and `armable_after_s`, when all nodes were up; it is in `RESULT` in `out` too. A
@@ -82,8 +82,10 @@ def run_team(file: Path, out: Path, listener: Listener | None = None) -> dict[st
     # A shell gives what it starts in the background an ignored SIGINT; here that is how robots are landed.
     ctrl_c = CtrlC()
     signal.signal(signal.SIGINT, ctrl_c)
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     with ExitStack() as stack:
         stack.callback(signal.signal, signal.SIGINT, signal.default_int_handler)
+        stack.callback(signal.signal, signal.SIGTERM, before)
         monitor = stack.enter_context(monitoring([robot.name for robot in given.robots]))
         nodes = plan({"team": str(file), "only": "", "out": str(out)}, monitor.refuse_taken)
         settings = transport_settings(os.environ)

@@ -35,18 +35,20 @@ def terminal():
 
 
 @pytest.fixture
-def flying(pd_bundle, tmp_path, terminal):
-    """A team of two in the air, its process and its folder."""
+def flying(request, pd_bundle, tmp_path, terminal):
+    """A team of two in the air, its process and its folder; as a parameter, what SIGINT does where it is started."""
     shutil.copy(pd_bundle, tmp_path / "pd.onnx")
     robots = [{"name": f"cf{i}", "bundle": "pd.onnx", "base_pose": [2.0 * i - 3.0, 0, 0, 0]} for i in (1, 2)]
     (tmp_path / "team.yaml").write_text(json.dumps({"robots": robots, "recorder": False}))
     command = [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")]
     environment = os.environ | ros_environment(free_domain_id())
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup a closed terminal would end nothing
+    on_sigint = signal.signal(signal.SIGINT, getattr(request, "param", signal.default_int_handler))
     team = subprocess.Popen(
         [*command, "--json"], env=environment, stdout=subprocess.PIPE, stderr=terminal[1], text=True
     )
     signal.signal(signal.SIGHUP, before)
+    signal.signal(signal.SIGINT, on_sigint)
     try:
         wait_until_said(team, tmp_path / "out", "operator", "the mission begins")
         time.sleep(1.0)  # of flight, of which rates are told
@@ -95,6 +97,16 @@ def test_the_goals_of_a_robot_are_passed_in_order_and_the_result_says_when(tmp_p
     came = result["courses"]["x1"]
     assert came["goals"] == 3 and len(came["passed_s"]) == 3
     assert (np.diff([result["armable_after_s"], *came["passed_s"]]) > 0.5).all(), "two goals were passed at once"
+
+
+@pytest.mark.parametrize("flying", [signal.SIG_IGN], ids=["background"], indirect=True)
+def test_sigterm_lands_a_team_that_was_started_in_the_background_of_a_script(flying):
+    """There SIGINT is ignored, and SIGTERM ended it at once, without a word and without a result."""
+    team, out, _ = flying
+    team.send_signal(signal.SIGTERM)
+    result = printed_and_kept(team, out)
+    assert team.returncode == 0 and result["failures"] == []
+    assert [event["from"] for event in result["events"] if event["to"] == "DISARMED"] == ["", "", "LANDING", "LANDING"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=["ctrl-c", "a closed terminal"])
