@@ -50,8 +50,8 @@ class Relay:
         while not self._stopped.is_set():
             due_s = waiting[0][0] - time.monotonic() if waiting else LOOK_S
             self._waiter.wait([self._mailbox], min(max(due_s, 0.0), LOOK_S))
-            while (taken := self._mailbox.take()) is not None:
-                for delay_s, message in self.way(taken[0], random):
+            for taken, _ in self._mailbox.drain():
+                for delay_s, message in self.way(taken, random):
                     heappush(waiting, (time.monotonic() + delay_s, next(numbers), message))
             while waiting and waiting[0][0] <= time.monotonic():
                 self._publisher.publish(heappop(waiting)[2])

@@ -159,10 +159,12 @@ class Ros2ControlDriver:
 
     def _hear(self) -> None:
         """The newest of `joint_states`; messages of other joints, or without velocities, are none."""
-        while self._node is not None and (taken := self._measured.take()) is not None:
-            now_s = time.monotonic() - min(max(1e-9 * (time.time_ns() - taken[1]), 0.0), LONGEST_WAIT_S)
+        if self._node is None:
+            return
+        for message, arrived_ns in self._measured.drain():
+            now_s = time.monotonic() - min(max(1e-9 * (time.time_ns() - arrived_ns), 0.0), LONGEST_WAIT_S)
             try:
-                stamp_ns = self._converter.read(taken[0], self._state)
+                stamp_ns = self._converter.read(message, self._state)
             except MessageError as error:
                 self._garbage = f"{self._topic}: {str(error).removeprefix('joint_states: ')}"
             else:

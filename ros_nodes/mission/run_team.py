@@ -68,7 +68,7 @@ class Listener:
 
 
 def run_team(file: Path, out: Path, listener: Listener | None = None) -> dict[str, Any]:
-    """Start the nodes of the team file and watch them until Ctrl-C or SIGTERM; then shields end first, others after them.
+    """Start the nodes of the team file and watch them until Ctrl-C or SIGTERM; then shields end first, then all others.
 
     ROS is that of the environment: domain, discovery range, middleware. Returns what `TeamLog` heard, with the share of
     a core that each process took and `armable_after_s`, when all nodes were up; it is in `RESULT` in `out` too. A

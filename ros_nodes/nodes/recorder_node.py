@@ -64,11 +64,11 @@ class RecorderNode(ThreadNode):
             while not ending:
                 ending = stopped.is_set()  # after the end is asked for, what has arrived is still written
                 for mailbox in self._inbox:
-                    while (taken := mailbox.take()) is not None:
+                    for message, taken_ns in mailbox.drain():
                         if mailbox.topic not in OF_EVERY_NODE:
                             self._received_ns = self.clock.now_ns()
-                        arrived_ns, sent_ns = (self.clock.arrived_ns(ns) for ns in (taken[1], mailbox.sent_ns))
-                        bag.write(connections[mailbox.topic], arrived_ns, taken[0], sent_ns)
+                        arrived_ns, sent_ns = (self.clock.arrived_ns(ns) for ns in (taken_ns, mailbox.sent_ns))
+                        bag.write(connections[mailbox.topic], arrived_ns, message, sent_ns)
                 if (now_s := time.monotonic()) > save_s or bag.is_large:
                     bag.save()
                     save_s = now_s + max(SAVE_S, SAVE_SHARE * (now_s - begun_s))

@@ -83,11 +83,11 @@ def _send_until_heard(
                 first_ns.setdefault(robot, node.send(robot, commands))
         time.sleep(LOOK_S)
         for robot in tuple(waiting):
-            while (said := policies[robot].take()) is not None:
-                heard = value_of(HEARD, said[0])
+            for said, _ in policies[robot].drain():
+                heard = value_of(HEARD, said)
                 if heard.isdigit() and int(heard) >= first_ns[robot]:
                     waiting.discard(robot)
-                    refused[robot] = value_of(REFUSED, said[0])
+                    refused[robot] = value_of(REFUSED, said)
     return refused
 
 

@@ -99,8 +99,8 @@ class MissionNode(Node):
                 p, v = odometry[0].pose.pose.position, odometry[0].twist.twist.linear
                 self.positions[index] = p.x, p.y, p.z
                 self.speeds[index] = hypot(v.x, v.y, v.z)
-            while (status := self._status[name].take()) is not None:
-                last, now = self.shields[index], read_status(status[0])
+            for status, _ in self._status[name].drain():
+                last, now = self.shields[index], read_status(status)
                 self.shields[index] = now
                 known = last.state, last.mode, last.latched, last.delays
                 if (now.state, now.mode, now.latched, now.delays) != known:

@@ -1,9 +1,12 @@
 """What would leave a robot alone in flight is refused, and who may fly it is looked at again when a policy starts."""
 
+import time
+
 import pytest
 from patience import patience
 
 pytest.importorskip("rclpy")
+from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from pd_bundle import PdPolicy, pd_contract, save_pd_bundle
@@ -19,6 +22,8 @@ from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.polling import DurableMailbox, Mailbox
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
+from ros_nodes.operation.operator import MissionNode
+from ros_nodes.operation.robot_monitor import RobotMonitor
 
 pytestmark = pytest.mark.ros
 SIMULATED_TIME = Parameter("use_sim_time", value=True).to_parameter_msg()
@@ -65,6 +70,27 @@ def test_a_topic_that_is_flooded_does_not_hold_the_loop_that_reads_it(monkeypatc
             assert 0 < len(list(mailbox.drain())) <= qos.COMMANDS_IN.depth
             monkeypatch.setattr(mailbox, "_take", lambda subscription: (b"", info))
             assert list(mailbox.drain()) == []
+        node.destroy_node()
+
+
+@pytest.mark.parametrize("kind", ["operator", "monitor"])
+def test_a_flood_of_a_status_holds_neither_operator_nor_monitor(kind, monkeypatch):
+    """Each read on for as long as there was something, and did nothing else."""
+    domain_id, taken = free_domain_id(), []
+    info = {"publication_sequence_number": 1, "source_timestamp": 1, "received_timestamp": 1}
+
+    def flood(mailbox, subscription):
+        taken.append(mailbox.topic)
+        assert len(taken) <= 2 * qos.HISTORY.depth, "it reads on and on"
+        return serialize_message(DiagnosticArray()), info
+
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        node = MissionNode(["cf1"], context=context)
+        robot = RobotMonitor(node, "cf1")
+        monkeypatch.setattr(Mailbox, "_take", flood)
+        monkeypatch.setattr(node._odometry["cf1"], "_take", lambda subscription: None)
+        node.update() if kind == "operator" else robot.poll(time.time_ns())
+        assert taken
         node.destroy_node()
 
 
