@@ -40,7 +40,12 @@ def check_range(spec: CommandSpec, value: NDArray, limits: tuple[list[float], li
     """Raise InputError unless the float32 `value` (n,) is within the `float32_limits` of `spec`; NaN never is."""
     numbers, (low, high) = value.tolist(), limits  # for a few numbers plain Python takes a third of NumPy's time
     if not (all(map(le, low, numbers)) and all(map(le, numbers, high))):
-        raise InputError(f"command {spec.name}: {numbers} {spec.unit} is outside of {spec.low} to {spec.high}")
+        raise InputError(f"command {spec.name}: {as_typed(value)} {spec.unit} is outside of {spec.low} to {spec.high}")
+
+
+def as_typed(value: NDArray) -> list[float]:
+    """Numbers (n,) of float32 as a person would type them: 0.2, not 0.20000000298."""
+    return [float(str(number)) for number in value]
 
 
 def batch_inputs(contract: Contract, inputs: Mapping[str, Any]) -> dict[str, NDArray]:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from deploy.bundle import BundleError
 from deploy.bundle.file import check_size
 from deploy.contract import Contract
+from deploy.runtime.graph_inputs import as_typed
 from deploy.runtime.policy_runtime import NO_OBJECTS, ControlStep, PolicyOutputError, PolicyRuntime
 from hardware.types import ActuatorCommand, ObjectState, Peers, RobotState
 
@@ -145,7 +146,7 @@ class SwapRuntime:
         """PolicyOutputError for a target beyond the limits of the channels."""
         target = step.requested.target
         if not ((target >= self._low) & (target <= self._high)).all():
-            raise PolicyOutputError(f"asks for {target.round(3).tolist()}, beyond the limits of its channels")
+            raise PolicyOutputError(f"asks for {as_typed(target.round(3))}, beyond the limits of its channels")
 
 
 def _check_same(old: Contract, new: Contract, file: str) -> None:

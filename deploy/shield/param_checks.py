@@ -10,6 +10,8 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import numpy as np
 from msgspec import Meta
 
+from hardware.names import nearest
+
 OLDEST_S = 0.5  # no input that old is acted on, whatever the parameters say
 TOL = 1e-6  # relative: numbers written out and read back are not wider for that
 UNBOUNDED = 1e9  # what stands for no bound
@@ -81,7 +83,9 @@ def make_params(kind: type[T], values: Mapping[str, Any], overrides: Mapping[str
     """Parameters of a `kind`, in which `overrides` replace single `values`. ShieldParamsError for an unknown one."""
     known = [field.name for field in fields(kind)]
     if unknown := sorted(set(overrides) - set(known)):
-        raise ShieldParamsError(f"unknown shield parameter {unknown[0]!r}; known: {', '.join(known)}")
+        raise ShieldParamsError(
+            f"unknown shield parameter {unknown[0]!r}; known: {', '.join(known)}{nearest(unknown[0], known)}"
+        )
     return kind(**{**values, **overrides})
 
 

@@ -28,6 +28,8 @@ DELAYS, LAST_DELAY = "delays", "last delay"
 PEERS = "age of peers [ms]"  # "cf2 12, cf3 -": a dash for one that was never heard
 WAITS, REFUSED = "requests nothing", "refused"  # keys of a policy's: why, and which commands and why
 SWAP = "swap"  # what became last of a policy that was to take over in flight
+TAKES = "commands"  # of the file that flies, by name
+NEVER_S = 1e6  # an age above means that there has been no request
 HEARD = "goal [ns]"  # stamp of the last goal that it took or refused
 ROBOT_TYPE, SPEC_DIGEST = "robot type", "specification"  # keys of a driver's, the second as of `hardware.digest`
 
@@ -91,7 +93,7 @@ class ShieldStatus:
                 "active constraints": ", ".join(report.active),
                 "intervention": f"{report.intervention:.3f}",
                 INTERVENTIONS: self._interventions,
-                REQUEST_AGE: f"{request_age_s * 1e3:.1f}",
+                REQUEST_AGE: f"{request_age_s * 1e3:.1f}" if request_age_s < NEVER_S else "-",
                 STATE_AGE: f"{state_age_s * 1e3:.1f}",
                 STATE_BOUND: f"{self._state_bound_s * 1e3:.1f}",
                 DELAYS: self._delays,
@@ -133,7 +135,7 @@ class ShieldMode:
     state: str = "?"
     margin: float = nan  # to the nearest constraint, see `deploy.shield`
     interventions: int = 0  # cycles in which the request was changed
-    request_age_s: float = nan  # since the measurement that the last request answers; huge before the first
+    request_age_s: float = nan  # since the measurement that the last request answers; NaN before the first
     peers: Mapping[str, float | None] = field(default_factory=dict)  # name -> age of its last message, s, or None
     shares: bool = False  # whether its filter has the last word, so that it does its half of keeping distances
     separation_m: float = nan  # that it keeps from others

@@ -19,6 +19,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from deploy.shield.types import Obstacles
+from hardware.names import nearest
 from ros_nodes.messages.conversion import MOST_M
 from ros_nodes.messages.names import LONGEST_NAME
 
@@ -71,7 +72,9 @@ class Scene(Struct, forbid_unknown_fields=True, frozen=True):
             if not all(low < high for low, high in zip(zone.low, zone.high, strict=True)):
                 raise ValueError(f"{where}: low = {list(zone.low)} must be below high = {list(zone.high)}")
             if unknown := [name for name in zone.robots if name not in team]:
-                raise ValueError(f"{where}: robot {unknown[0]!r} is not in the team: choose from {', '.join(team)}")
+                raise ValueError(
+                    f"{where}: robot {unknown[0]!r} is not in the team: choose from {', '.join(team)}{nearest(unknown[0], team)}"
+                )
 
     def lines(self) -> list[str]:
         """What there is, a line each."""

@@ -20,7 +20,7 @@ from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import NO_ORIENTATION
-from ros_nodes.messages.diagnostics import HEARD, REFUSED, ShieldMode, value_of
+from ros_nodes.messages.diagnostics import HEARD, REFUSED, TAKES, ShieldMode, value_of
 from ros_nodes.messages.local_orders import Outcome
 from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.messages.scene import NO_SCENE, read_surroundings
@@ -58,6 +58,8 @@ def send_goal(
     node.update()
     shields = dict(zip(robots, node.shields, strict=True))
     outcomes = {robot: _takes_goal(robot in listens, shields[robot], bounds[robot].why_not(goal_m)) for robot in robots}
+    if quat is not None:
+        outcomes |= {r: refusal for r in robots if outcomes[r].done and (refusal := _takes_no_quat(policies[r]))}
     taken = [robot for robot in robots if outcomes[robot].done]
     said = _send_until_heard(node, {robot: policies[robot] for robot in taken}, goal_command(goal_m, quat))
     for robot, refused in said.items():
@@ -145,6 +147,14 @@ def _takes_goal(listens: bool, shield: ShieldMode, outside: str = "") -> Outcome
     if outside:
         return Outcome(False, outside)
     return Outcome(True, "" if shield.state in ASKING else f"kept for its start: the robot is {shield.state}")
+
+
+def _takes_no_quat(policy: Mailbox) -> Outcome | None:
+    """That its policy takes goals without an orientation, where its last status says so; it would be ignored."""
+    takes = [value_of(TAKES, said) for said, _ in policy.drain()]
+    if not takes or not takes[-1] or "goal_quat" in takes[-1].split(", "):
+        return None
+    return Outcome(False, f"goal: its policy takes {takes[-1]}, and no orientation; give it without --quat")
 
 
 def _node(robots: Sequence[str], domain: int | None) -> tuple[MissionNode, SingleThreadedExecutor]:

@@ -25,7 +25,6 @@ ENDED = "ENDED"  # SILENT, and it has left the domain; a process that was killed
 DISARMED_BY = (LANDED, PUT_DOWN, ACKNOWLEDGED)  # reasons; a shield that begins has none, or what it lacks still
 DEVICE_SILENT_S = 3.0  # a driver says once a second what its device says
 KEPT = 20  # changes of each robot
-NEVER_S = 1e6  # an age above means that there has been none
 STREAMS = {"odom": Odometry, "requested": JointState, "command": JointState}
 SAID_ONCE = {  # latched topics that only some robots have
     battery.TOPIC: BatteryState,
@@ -123,7 +122,7 @@ class RobotMonitor:
             "keeps_distance": shield.shares,
             "peers_sharing": list(shield.sharing),
             "interventions": shield.interventions,
-            "request_age_s": _finite(shield.request_age_s) if shield.request_age_s < NEVER_S else None,
+            "request_age_s": _finite(shield.request_age_s),
             "state_age_s": _finite(shield.state_age_s + (status_age_s if status_age_s > SAID_S else 0.0)),
             "state_bound_s": _finite(shield.state_bound_s),
             "peers_age_s": {name: None if age_s is None else _finite(age_s) for name, age_s in shield.peers.items()},

@@ -13,6 +13,7 @@ from deploy.bundle import load_bundle
 from deploy.bundle.signature import key_text, read_public_key
 from deploy.contract import CommandSpec, Contract
 from deploy.runtime.compatibility import check_robot
+from deploy.runtime.graph_inputs import as_typed
 from deploy.shield import JointShieldParams, ShieldParams, owned_params
 from deploy.shield.joints.capsules import link_rows
 from hardware import load_robot
@@ -112,7 +113,7 @@ def check_policy(contract: Contract, mission: Mission, member: Member) -> None:
 
 def _check_value(spec: CommandSpec, value: np.ndarray, robot: str) -> None:
     low, high = np.array(spec.low, np.float32), np.array(spec.high, np.float32)
-    command = f"the mission commands {robot} {spec.name} = {value.astype(float).round(3).tolist()}"
+    command = f"the mission commands {robot} {spec.name} = {as_typed(value.ravel())}"
     if value.shape != low.shape or not ((value >= low) & (value <= high)).all():
         raise ValueError(f"{command}; the policy was trained for {list(spec.low)} to {list(spec.high)}")
     if spec.name == "goal_quat" and not abs(np.linalg.norm(value) - 1.0) < UNIT_WITHIN:

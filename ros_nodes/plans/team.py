@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from hardware import load_robot
 from hardware.drivers import shared_link
+from hardware.names import nearest
 from hardware.ranges import check_range
 from ros_nodes.messages.names import LONGEST_NAME, NAME
 from ros_nodes.messages.scene import Scene
@@ -110,5 +111,7 @@ class Team(Struct, forbid_unknown_fields=True, frozen=True):
         """Those of the robots, or all for no names; ValueError for one that is not in the team."""
         known = tuple(robot.name for robot in self.robots)
         if unknown := [name for name in names if name not in known]:
-            raise ValueError(f"robot {unknown[0]!r} is not in the team: choose from {', '.join(known)}")
+            raise ValueError(
+                f"robot {unknown[0]!r} is not in the team: choose from {', '.join(known)}{nearest(unknown[0], known)}"
+            )
         return tuple(names) or known

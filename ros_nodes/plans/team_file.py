@@ -36,6 +36,7 @@ import msgspec
 
 from deploy.bundle.signature import key_text, read_public_key
 from deploy.bundle.verification import check_level
+from hardware.names import nearest
 from hardware.yaml_file import SHOWN, read_yaml
 from ros_nodes.messages.names import ALLOWED
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
@@ -128,7 +129,8 @@ def _explain(error: str, data: Any) -> str:
         }
         start = "battery" if key.endswith(".battery") else key  # a robot may have charges of its own
         kind = next((kind for name, kind in kinds.items() if start.startswith(name)), Team)
-        allowed = ", ".join(kind.__struct_fields__)
-        return f"{key}{'.' if key else ''}{unknown[1]}: unknown; choose from {allowed}"
+        known = kind.__struct_fields__
+        where, near = f"{key}{'.' if key else ''}", nearest(unknown[1], known)
+        return f"{where}{unknown[1]}: unknown; choose from {', '.join(known)}{near}"
     said = ALLOWED if "matching regex" in reason else f"{reason[0].lower()}{reason[1:]}"  # only names have one
     return f"{key or 'the file'} = {str(data)[:SHOWN]}: {said}"

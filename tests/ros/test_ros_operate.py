@@ -66,9 +66,12 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         inside = "cf1: goal: [0.0, 1.5, 1.0] is inside desk, which its shield keeps out of\n"
         assert operate("goal", "cf1", "--at", "0", "1.5", "1") == (1, inside)
         code, said = operate("goal", "cf1", "--at", "2.7", "0", "1")  # inside it, and more than the policy takes
-        assert code == 1 and said.startswith("cf1: goal refused: ") and "goal_pos" in said
+        assert code == 1 and said.startswith("cf1: goal refused: ") and "goal_pos: [2.7, 0.0, 1.0] m" in said
         kept = "cf1: goal: kept for its start: the robot is ARMED\n"
         assert operate("goal", "cf1", "--at", "0.2", "0", "1.3") == (0, kept)
+        turned = operate("goal", "cf1", "--at", "0.2", "0", "1.3", "--quat", "1", "0", "0", "0")
+        no_quat = "cf1: goal: its policy takes goal_pos, and no orientation; give it without --quat\n"
+        assert turned == (1, no_quat), "it was ignored without a word"
         start = begin("start", "cf1", "cf9")
         rig.watch_until("cf1", lambda: rig.state("cf1")[0].base_pos[2] > 1.2, 15.0)
         assert answer(start) == (1, "cf1: start\ncf9: there is no such robot, or its shield does not answer\n")

@@ -231,6 +231,7 @@ def test_what_stands_there_and_whom_it_is_for_reaches_the_shields(tmp_path):
         (f"{CF1}\nbattery: {{fly: 0.2}}", "battery.fly: unknown; choose from arm, land"),
         ("robots: [{name: cf1}]", "missing required field `bundle`"),
         ("robots: [{name: cf1, bundle: HOVER, drivr: x}]", "robots[0].drivr: unknown; choose from name, bundle, type"),
+        ("robots: [{name: cf1, bundle: HOVER, drivr: x}]", "within_m; did you mean 'driver'?"),
         ("robots: [{name: cf1, bundle: HOVER}]\nhost: {}", "team.yaml: host: unknown; choose from robots, shield,"),
         ("robots: [{name: cf1, bundle: HOVER}]\nhosts: {policies: 0}", "hosts.policies = 0: expected `int` >= 1"),
         ("robots: [{name: cf1, bundle: HOVER, base_pose: [0, 0]}]", "robots[0].base_pose = [0, 0]: expected `array`"),
