@@ -83,9 +83,8 @@ def make_params(kind: type[T], values: Mapping[str, Any], overrides: Mapping[str
     """Parameters of a `kind`, in which `overrides` replace single `values`. ShieldParamsError for an unknown one."""
     known = [field.name for field in fields(kind)]
     if unknown := sorted(set(overrides) - set(known)):
-        raise ShieldParamsError(
-            f"unknown shield parameter {unknown[0]!r}; known: {', '.join(known)}{nearest(unknown[0], known)}"
-        )
+        near = nearest(unknown[0], known)
+        raise ShieldParamsError(f"unknown shield parameter {unknown[0]!r}; known: {', '.join(known)}{near}")
     return kind(**{**values, **overrides})
 
 

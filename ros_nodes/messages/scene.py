@@ -72,8 +72,9 @@ class Scene(Struct, forbid_unknown_fields=True, frozen=True):
             if not all(low < high for low, high in zip(zone.low, zone.high, strict=True)):
                 raise ValueError(f"{where}: low = {list(zone.low)} must be below high = {list(zone.high)}")
             if unknown := [name for name in zone.robots if name not in team]:
+                near = nearest(unknown[0], team)
                 raise ValueError(
-                    f"{where}: robot {unknown[0]!r} is not in the team: choose from {', '.join(team)}{nearest(unknown[0], team)}"
+                    f"{where}: robot {unknown[0]!r} is not in the team: choose from {', '.join(team)}{near}"
                 )
 
     def lines(self) -> list[str]:

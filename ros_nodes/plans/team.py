@@ -111,7 +111,6 @@ class Team(Struct, forbid_unknown_fields=True, frozen=True):
         """Those of the robots, or all for no names; ValueError for one that is not in the team."""
         known = tuple(robot.name for robot in self.robots)
         if unknown := [name for name in names if name not in known]:
-            raise ValueError(
-                f"robot {unknown[0]!r} is not in the team: choose from {', '.join(known)}{nearest(unknown[0], known)}"
-            )
+            near = nearest(unknown[0], known)
+            raise ValueError(f"robot {unknown[0]!r} is not in the team: choose from {', '.join(known)}{near}")
         return tuple(names) or known

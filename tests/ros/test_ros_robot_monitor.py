@@ -1,6 +1,7 @@
 """What `RobotMonitor` makes of what a robot says: ages, changes of state with their reasons, swaps of policies."""
 
 import time
+from math import isnan
 
 import pytest
 from patience import patience
@@ -14,7 +15,7 @@ from deploy.shield.supervisor import Mode, ShieldReport
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
-from ros_nodes.messages.diagnostics import ShieldStatus, policy_status, value_of
+from ros_nodes.messages.diagnostics import REQUEST_AGE, ShieldStatus, policy_status, read_status, value_of
 from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.operation.robot_monitor import RobotMonitor
 
@@ -37,6 +38,17 @@ def test_what_a_shield_measured_ages_on_when_it_is_not_heard_any_more():
         node.destroy_node()
     fresh, stopped = (each["state_age_s"] for each in shown)
     assert fresh == pytest.approx(0.25) and stopped == pytest.approx(0.25 + shown[1]["status_age_s"])
+
+
+def test_before_the_first_request_there_is_no_age_of_it():
+    """It was that of the epoch: 1.8e12 ms."""
+    ages = {}
+    for age_s in (0.25, time.time()):
+        status = ShieldStatus("cf1", 0.5)
+        status.update(0.0, State.ARMED, "", ShieldReport(Mode.HOLD, "", 1.0, (), 0.0), age_s)
+        message = status.message(time.time_ns())
+        ages[value_of(REQUEST_AGE, message)] = read_status(message).request_age_s
+    assert list(ages) == ["250.0", "-"] and ages["250.0"] == 0.25 and isnan(ages["-"])
 
 
 def test_a_delay_that_ended_with_a_change_of_state_is_not_given_as_its_reason():
