@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -48,10 +48,26 @@ def read_record(run: Path) -> dict[str, Any]:
 
 
 def check_files_out(run: Path, group: str | None, path: Path | None) -> None:
-    """`check_out` for the policy files of the run in a folder: one file where it has one group, or one is chosen."""
+    """`check_policies_out` where the run in a folder says how many groups it has; else its checkpoint does, later."""
     if (run / RECORD).is_file():  # else it is a copy of a checkpoint alone, which takes seconds to read
-        groups = read_record(run)["algorithm"]
-        check_out(path, folder=group is None and len(groups) > 1)
+        check_policies_out(path, folder=group is None and len(read_record(run)["algorithm"]) > 1)
+
+
+def check_policies_out(path: Path | None, folder: bool) -> None:
+    """`check_out` for one policy file, or the `folder` of several; ValueError also for a file of another kind."""
+    check_out(path, folder)
+    if path is not None and not folder and path.suffix != ".onnx":
+        raise ValueError(f"out = {path}: a policy file ends in .onnx")
+
+
+def fingerprints(paths: Iterable[Path]) -> dict[Path, str]:
+    """Of those of the policy files `paths` that are there; ValueError for what is none: it is not to be replaced."""
+    from deploy.bundle import BundleError, load_bundle
+
+    try:
+        return {path: load_bundle(path).fingerprint for path in paths if path.exists()}
+    except BundleError as error:
+        raise ValueError(f"{error}; it is not replaced") from error
 
 
 def fresh_folder(parent: Path) -> Path:

@@ -78,7 +78,9 @@ def deploy(
     bundles = {file: load_bundle(file, trusted_keys) for file in files}
     policies = {str(file): bundle.contract for file, bundle in bundles.items()}
     if out_dir is not None and (out_dir.is_file() or (out_dir.is_dir() and any(out_dir.iterdir()))):
-        raise ValueError(f"--out {out_dir}: exists already; give a new folder")
+        raise ValueError(
+            f"--out {out_dir}: exists already; give a new folder, or remove it where nothing in it is needed"
+        )
     warn_of_files(bundles)
     if find_spec("torch") is None:  # for the report; said before anything flies
         raise ModuleNotFoundError("No module named 'torch'", name="torch")

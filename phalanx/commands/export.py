@@ -6,8 +6,8 @@ from typing import Annotated
 import tyro
 
 from phalanx.commands.sign import load_key, sign_files
-from phalanx.console import out, print_json
-from phalanx.folders import check_files_out, check_run
+from phalanx.console import err, out, print_json
+from phalanx.folders import check_files_out, check_policies_out, check_run, fingerprints
 from phalanx.options import Json, KeyFile, OutFile, RunFolder
 from phalanx.progress import make_progress
 
@@ -50,24 +50,32 @@ def export(
                 raise CheckpointError(
                     f"no {run}: its worlds have not all ended an episode yet; train longer, or without --best"
                 )
-        groups = list(load_checkpoint(run)["policies"])  # a wrong folder is answered before the exporter is loaded
+        content = load_checkpoint(run)
+        groups = list(content["policies"])  # a wrong folder is answered before the exporter is loaded
         from policies.export.export import STAGES, export_policy, export_team
 
         whole = group is None and len(groups) > 1
+        check_policies_out(out_file, folder=whole)
         progress.update(bar, total=len(STAGES) * (len(groups) if whole else 1), completed=-1, note=STAGES[0])
 
         def say(what: str) -> None:
             progress.update(bar, advance=1, note=what)
 
         if whole:
-            paths = export_team(run, out_file or folder, accept_change=accept_task_change, on_progress=say)
+            there = out_file or folder
+            before = fingerprints(there / f"{content['run']['task']}-{each}.onnx" for each in groups)
+            paths = export_team(run, there, accept_change=accept_task_change, on_progress=say)
         else:
             file = out_file or folder / f"{group or 'policy'}.onnx"
+            before = fingerprints([file])
             paths = [export_policy(run, file, None, group or "", accept_task_change, on_progress=say)]
         if key:
             sign_files(paths, key)
         say("")
     rows = [_row(path) for path in paths]
+    for row in rows:
+        if (old := before.get(Path(row["file"]), row["fingerprint"])) != row["fingerprint"]:
+            err.print(f"replaced {row['file']}, which was fingerprint {old[:16]}...", markup=False, soft_wrap=True)
     if json:
         print_json(rows[0] if len(rows) == 1 else {"files": rows})
         return 0

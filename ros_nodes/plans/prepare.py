@@ -53,7 +53,8 @@ def prepare(
         shields[member.name] = owned_params(spec, contract.shield, limits.get(member.name, {}))
     for old in ("bag", "series", "logs"):
         if (out / old).exists():
-            raise ValueError(f"{out / old} exists already: every mission needs a folder of its own")
+            way = f"give a new one, or remove {out} first"
+            raise ValueError(f"{out / old} exists already: every mission needs a folder of its own; {way}")
     out.mkdir(parents=True, exist_ok=True)
     prints = {member.name: bundles[member.bundle].fingerprint for member in mission.team}
     save_mission(mission, out / PLAN)

@@ -2,14 +2,17 @@
 
 import json
 import resource
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from command import assert_one_line_error, here, phalanx
 from places import ZOO
 from refused_policy import write_refused
 
+from deploy.bundle import load_bundle
 from phalanx.commands import COMMANDS
 from phalanx.zoo import figure_in_words
 
@@ -179,3 +182,32 @@ def test_an_option_that_a_team_file_states_itself_is_refused_with_where_it_belon
 
 def test_a_seed_below_zero_is_refused_with_what_is_allowed():
     assert_one_line_error(here("deploy", "hover", "--seed", "-1"), "seed = -1: 0 to ")
+
+
+@pytest.fixture
+def exported(monkeypatch, tmp_path):
+    """`phalanx export` of a run, which writes the policy of hover."""
+    (tmp_path / "checkpoint.pt").touch()
+    content = {"policies": {"crazyflie": None}, "run": {"task": "hover"}}
+    monkeypatch.setattr("policies.checkpoint.load_checkpoint", lambda run: content)
+
+    def write(run, file, *_, on_progress):
+        return Path(shutil.copy(ZOO / "hover.onnx", file))
+
+    monkeypatch.setattr("policies.export.export.export_policy", write)
+    return lambda out: here("export", ".", "--out", out, cwd=tmp_path)
+
+
+def test_export_says_which_policy_it_replaces(exported, tmp_path):
+    assert "replaced" not in exported("new.onnx").stderr + exported("new.onnx").stderr
+    shutil.copy(ZOO / "swarm-swap.onnx", tmp_path / "other.onnx")
+    before = load_bundle(tmp_path / "other.onnx").fingerprint
+    assert f"replaced other.onnx, which was fingerprint {before[:16]}..." in exported("other.onnx").stderr
+
+
+def test_export_replaces_nothing_but_policy_files_and_writes_no_other_kind(exported, tmp_path):
+    (tmp_path / "notes.onnx").write_text("mine")
+    assert_one_line_error(exported("notes.onnx"), "notes.onnx: is not a phalanx policy file", "it is not replaced")
+    assert (tmp_path / "notes.onnx").read_text() == "mine"
+    assert_one_line_error(exported("policy.txt"), "out = policy.txt: a policy file ends in .onnx")
+    assert not (tmp_path / "policy.txt").exists()

@@ -63,6 +63,15 @@ def test_a_mission_needs_a_policy_for_every_robot(tmp_path):
     assert [member.bundle for member in mission_for("", str(tmp_path / "plan.json"), 4, 0).team] == [HOVER, HOVER]
 
 
+def test_the_folder_of_an_earlier_run_is_refused_with_what_to_do(tmp_path):
+    mission, out = mission_for(HOVER, "", 2, 0), tmp_path / "out"
+    prepare(mission, out)
+    prepare(mission, out)  # nothing has run there yet
+    (out / "logs").mkdir()
+    with pytest.raises(ValueError, match=f"{out}/logs exists already: .*; give a new one, or remove {out} first"):
+        prepare(mission, out)
+
+
 @pytest.fixture
 def installed(tmp_path):
     """A prefix as an install leaves it: executables for `ros2 run`, and what they call."""
