@@ -90,22 +90,21 @@ def verify(
     for file, bundle in bundles.items():
         warn_of_unstated(file, bundle)
     from policies.evaluation.margins import MarginCfg, plan_margins
-    from policies.evaluation.verify import VerifyCfg, starts_of, team_sizes
+    from policies.evaluation.verify import VerifyCfg, starts_of
     from policies.evaluation.verify import verify as check
 
     cfg = VerifyCfg(num_worlds=episodes, teams=robots or None, overlay=overlay)
     pushed = MarginCfg(margin_episodes or MarginCfg.episodes, only=only) if margins else None
     if record and not replace:
         check_replaced(bundles, starts_of(contracts[0], cfg), pushed)
-    sizes = 1 if any(contract.group for contract in contracts) else len(team_sizes(contracts[0], cfg))
     if pushed:
         from policies.evaluation.flight_advice import advise
 
         measure = plan_margins(list(bundles.values()), pushed)  # a wrong name is answered before minutes of flight
     with make_progress() as progress:
-        bar = progress.add_task("verify", total=2 + 2 * sizes, completed=-1, note="")
-        verdict = check(files, cfg, run, lambda what: progress.update(bar, advance=1, note=what))
-        progress.update(bar, completed=2 + 2 * sizes, note="")
+        bar = progress.add_task("verify", total=1.0, note="")
+        verdict = check(files, cfg, run, lambda share, what: progress.update(bar, completed=share, note=what))
+        progress.update(bar, completed=1.0, note="")
         if pushed:
             bar = progress.add_task("margins", total=1.0, note="")
             found = measure(lambda share, note: progress.update(bar, completed=share, note=note))

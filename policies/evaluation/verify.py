@@ -27,10 +27,13 @@ from policies.evaluation.actuation import ActuatorWatch, measure_steps
 from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, group_of, load_team, starts_for
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.evaluation.trained import controllers_of, trained_task
+from policies.evaluation.way import OnShare, Way
 from policies.threads import at_once, single_threaded_torch
 from policies.training.run_record import versions
 from sim.envs.team_env import TeamEnv
 from sim.tasks import load_task, without_overlay
+
+FLIES_FROM = 0.05  # share of the work that is done before the flights
 
 
 @dataclass(frozen=True)
@@ -56,19 +59,19 @@ def verify(
     path: Path | str | Sequence[Path | str],
     cfg: VerifyCfg | None = None,
     run_dir: Path | None = None,
-    on_progress: Callable[[str], None] | None = None,
+    on_progress: OnShare | None = None,
 ) -> dict[str, Any]:
     """Replay, compare and fly the policy file at `path`; plain data with `verdict`, `gates` and all figures.
 
     With `run_dir`, a run or its checkpoint, parity is between the torch controller and the file; else between the
     file's batched graph and the runtime as it runs on one robot. The team size of training is flown also when
     `cfg.teams` leaves it out. A task with several groups takes a file for each: they are flown together, and what is
-    said of one file is then under `files`. `on_progress` hears what is done next. Raises BundleError when a file
+    said of one file is then under `files`. `on_progress` hears how far it is. Raises BundleError when a file
     cannot be loaded at all, CheckpointError when the run cannot, and ValueError for files that cannot be combined.
     """
     cfg = cfg or VerifyCfg()
-    say = on_progress or (lambda _: None)
-    say("probes")
+    say = on_progress or (lambda share, what: None)
+    say(0.0, "probes")
     paths = [path] if isinstance(path, Path | str) else list(path)
     bundles = [load_bundle(file) for file in paths]
     task, team = load_team(bundles)  # files that do not belong together are answered first
@@ -89,18 +92,25 @@ def verify(
     mixed = len(demands.groups) > 1
     trained = bundles[0].contract.team.trained_with
     sizes = (trained,) if mixed else team_sizes(bundles[0].contract, cfg)
-    say("parity")
+    flights = [(robots, shield) for robots in sorted(sizes, reverse=True) for shield in (True, False)]
+    say(FLIES_FROM / 2, "parity")
     by_group = {group_of(bundle.contract): bundle for bundle in bundles}
     parity = measure_team_parity(by_group, run_dir, cfg)
     watches = {group: ActuatorWatch(runtime) for group, runtime in team.items()}
 
     def fly(robots: int, shield: bool, on_step: Callable[[], None]) -> dict[str, Any]:
-        say(f"{robots} robot{'s' if robots > 1 else ''} {'with' if shield else 'without'} shield")
+        way.begin(f"{robots} robot{'s' if robots > 1 else ''} {'with' if shield else 'without'} shield")
         runner = watches if shield and robots == trained else team
         size = None if mixed else robots
-        return asdict(evaluate(runner, task, starts, cfg.seed, size, shield, on_step=on_step))
 
-    flights = [(robots, shield) for robots in sorted(sizes, reverse=True) for shield in (True, False)]
+        def stepped() -> None:
+            on_step()
+            way.step(robots)
+
+        return asdict(evaluate(runner, task, starts, cfg.seed, size, shield, on_step=stepped))
+
+    longest_s = sum(robots * demands.lasts_s(robots) for robots, _ in flights)
+    way = Way(say, FLIES_FROM, longest_s / bundles[0].contract.control_dt_s)
     flown = dict(zip(flights, at_once([partial(fly, *flight) for flight in flights]), strict=True))
     teams = {str(robots): _team(flown[robots, False], flown[robots, True]) for robots in sizes}
     files: dict[str, dict[str, Any]] = {
