@@ -13,12 +13,12 @@ from geometry_msgs.msg import PoseArray
 from nav_msgs.msg import Odometry
 from rclpy.serialization import deserialize_message, serialize_message
 
+from deploy.shield.guards import FARTHEST
 from hardware.types import ObjectState, Peers, RobotState
 from ros_nodes.messages.layout import PLAIN_CDR, MessageError, aligned, write_stamp
 
 WORLD_FRAME = "world"
-LARGEST = 1e9  # m and m/s: no robot is there, and single precision still holds it
-MOST_M = 1e4  # of what stands or walks around: larger numbers are a mistake
+MOST_M = FARTHEST  # and m/s, of robots, objects, people, and what stands around: larger numbers are a mistake
 
 
 def base_frame(robot: str) -> str:
@@ -136,13 +136,13 @@ def read_object(motion: Motion, state: ObjectState) -> int:
 
 
 def world_motion(motion: Motion) -> tuple[Vector, Vector]:
-    """Position, m, and velocity in the world, m/s. MessageError where one is not finite, or beyond `LARGEST`."""
+    """Position, m, and velocity in the world, m/s. MessageError where one is not finite, or beyond `MOST_M`."""
     (w, x, y, z), (vx, vy, vz) = motion.quat, motion.lin_vel
     # Scalars: for a single vector this is ten times cheaper than array arithmetic.
     tx, ty, tz = 2 * (y * vz - z * vy), 2 * (z * vx - x * vz), 2 * (x * vy - y * vx)
     velocity = (vx + w * tx + y * tz - z * ty, vy + w * ty + z * tx - x * tz, vz + w * tz + x * ty - y * tx)
-    if not all(abs(value) < LARGEST for value in (*motion.pos, *velocity)):  # NaN is not less either
-        raise MessageError(f"odometry of {motion.frame!r} is not finite, or beyond {LARGEST:g} m")
+    if not all(abs(value) < MOST_M for value in (*motion.pos, *velocity)):  # NaN is not less either
+        raise MessageError(f"odometry of {motion.frame!r} is not finite, or beyond {MOST_M:g} m or m/s")
     return motion.pos, velocity
 
 

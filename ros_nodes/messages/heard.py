@@ -26,6 +26,7 @@ class Heard:
     def __init__(self, motion: Motion, taken_ns: int):
         self.motion, self.taken_ns = motion, taken_ns
         self._in_world: tuple[tuple[Vector, Vector] | None] | None = None
+        self.wrong = ""  # why it is nowhere in the world
 
     @property
     def world(self) -> tuple[Vector, Vector] | None:
@@ -33,8 +34,8 @@ class Heard:
         if self._in_world is None:  # two threads may both work it out: none waits
             try:
                 self._in_world = (world_motion(self.motion),)
-            except MessageError:
-                self._in_world = (None,)
+            except MessageError as error:
+                self._in_world, self.wrong = (None,), str(error)
         return self._in_world[0]
 
 

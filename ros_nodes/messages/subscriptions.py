@@ -88,7 +88,7 @@ class PeerTable:
     """The newest state of every other robot; those never received are not valid."""
 
     def __init__(self, node: ManagedNode, names: Sequence[str]):
-        self._names = names
+        self._names, self._logger = names, node.get_logger()
         self._topics = [listen(node, f"/{name}/odom") for name in names]
         self._heard: list[Heard | None] = [None] * len(names)
         self._senders = [SenderClock(node.clock) for _ in names]
@@ -103,7 +103,9 @@ class PeerTable:
             if heard is self._heard[slot] or heard is None:
                 continue
             self._heard[slot] = heard
-            if heard.world is not None:
+            if heard.world is None:  # as if it had said nothing: what was heard before ages
+                self._logger.error(heard.wrong, throttle_duration_sec=1.0)
+            else:
                 peers.pos[slot], peers.lin_vel[slot] = heard.world
                 # A peer whose clock is ahead is valid all the same, but ages from now on, not from later.
                 stamp_ns = self._senders[slot].to_own(heard.motion.stamp_ns, heard.taken_ns)
@@ -122,6 +124,7 @@ class ObjectTable:
     """The newest state of every object that a policy observes; not finite before the first message."""
 
     def __init__(self, node: ManagedNode, names: Sequence[str]):
+        self._logger = node.get_logger()
         self._topics = {name: listen(node, object_topic(name)) for name in names}
         self._heard: dict[str, Heard | None] = dict.fromkeys(names)
         self.objects: dict[str, ObjectState] = {name: empty_object() for name in names}
@@ -134,8 +137,11 @@ class ObjectTable:
             heard = topic.newest(now_ns)
             if heard is not None and heard is not self._heard[name]:
                 self._heard[name] = heard
-                stamp_ns = read_object(heard.motion, self.objects[name])
-                self._stamps_ns[name] = self._senders[name].to_own(stamp_ns, heard.taken_ns)
+                if heard.world is None:
+                    self._logger.error(heard.wrong, throttle_duration_sec=1.0)
+                else:
+                    stamp_ns = read_object(heard.motion, self.objects[name])
+                    self._stamps_ns[name] = self._senders[name].to_own(stamp_ns, heard.taken_ns)
             if self._stamps_ns[name]:
                 self.objects[name].age[()] = (now_ns - self._stamps_ns[name]) * 1e-9
         return self.objects

@@ -9,6 +9,9 @@ from sensor_msgs.msg import JointState
 
 from deploy.shield.joints.arm_obstacles import arm_obstacles
 from deploy.shield.joints.capsules import link_rows
+from deploy.shield.joints.guards import check_sense
+from deploy.shield.joints.limits import joint_limits
+from deploy.shield.joints.params import make_joint_params
 from deploy.shield.obstacles import ball
 from deploy.shield.params import clearance_m
 from deploy.shield.types import NO_PEERS, Obstacles
@@ -138,6 +141,7 @@ class _Links:
         self._name, self._logger = neighbour.name, node.get_logger()
         self._mailbox = node.subscribe(JointState, f"/{neighbour.name}/joint_states", qos.SENSOR, raw=True)
         self._converter, self._state = JointConverter(spec.joint_names), empty_state(len(spec.joints))
+        self._spec, self._limits = spec, joint_limits(make_joint_params(spec), spec)
         place(self._state, *neighbour.base_pose)
         self._place = partial(arm_obstacles, spec, self._state, neighbour.lands_on)
         self._state.joint_pos[:] = spec.home
@@ -155,6 +159,9 @@ class _Links:
             sent_ns = self._converter.read(taken[0], self._state)
         except MessageError as error:
             self._logger.error(f"{self._name}: {error}", throttle_duration_sec=1.0)
+            return None
+        if wrong := check_sense(self._spec, self._limits, self._state):  # as its own shield would refuse it
+            self._logger.error(f"{self._name}: {wrong}", throttle_duration_sec=1.0)
             return None
         found = self._place()
         assert found is not None

@@ -3,6 +3,7 @@
 import signal
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,8 +18,9 @@ from sensor_msgs.msg import JointState
 
 from deploy.shield import Mode, ShieldReport
 from deploy.shield.authority import State
+from deploy.shield.guards import check_peers
 from hardware import load_robot
-from hardware.types import ObjectState
+from hardware.types import ObjectState, Peers
 from phalanx import cli
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
@@ -101,6 +103,32 @@ def test_a_peer_whose_clock_is_ahead_is_kept_clear_of_and_grows_old(monkeypatch)
             table.update(now_ns)
         assert table.update(now_ns + 2 * 10**9).age[0] == pytest.approx(2.0)
         np.testing.assert_allclose(table.peers.pos[0], THING.pos)
+
+
+@pytest.mark.parametrize("bad", [{"pos": 3e8}, {"pos": -2e4}, {"lin_vel": 1e8}, {"pos": np.nan}, {"lin_vel": np.inf}])
+def test_numbers_that_no_robot_or_thing_has_count_as_its_silence(monkeypatch, bad):
+    with said_on("/r2/odom", monkeypatch) as (node, say):
+        peers, now_ns = PeerTable(node, ["r2"]), time.time_ns()
+        monkeypatch.setattr("ros_nodes.messages.subscriptions.object_topic", lambda name: "/r2/odom")
+        things = ObjectTable(node, ["cube"])
+
+        def update(at_ns: int) -> tuple[Peers, ObjectState]:
+            return peers.update(at_ns), things.update(at_ns)["cube"]
+
+        heard(say, now_ns, lambda: update(now_ns), lambda found: found[0].valid[0] and np.isfinite(found[1].pos).all())
+        publisher, writer = node.create_publisher(Odometry, "/r2/odom", qos.SENSOR), OdometryWriter("r2/base_link")
+        ((name, value),) = bad.items()
+        wrong = replace(THING, **{name: np.array([0.1, value, 0.2])})
+        later_ns, until = now_ns + 10**9, time.monotonic() + patience(3.0)
+        topic = peers._topics[0]
+        while topic.newest(later_ns).motion.stamp_ns < later_ns:
+            assert time.monotonic() < until
+            publisher.publish(writer.object(wrong, later_ns))
+            time.sleep(0.01)
+        found, thing = update(later_ns)
+        assert not check_peers(found) and found.age[0] == pytest.approx(1.0) and thing.age == pytest.approx(1.0)
+        np.testing.assert_allclose(found.pos[0], THING.pos)
+        np.testing.assert_allclose(thing.pos, THING.pos)
 
 
 def test_what_a_peer_says_is_heard_once_for_all_shields_of_a_process(monkeypatch):

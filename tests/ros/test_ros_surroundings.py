@@ -2,30 +2,36 @@
 
 import math
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from patience import patience
 
 pytest.importorskip("rclpy")
+import rclpy
 from geometry_msgs.msg import Point, Pose, PoseArray
 from nav_msgs.msg import Odometry
 from rclpy.serialization import serialize_message
-from ros_rig import SPEC, Rig, standing
+from ros_rig import SPEC, IdleNode, Rig, standing
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 from test_ros_shield import Requests
 
+from deploy.shield.guards import check_obstacles
 from deploy.shield.joints.arm_obstacles import arm_obstacles
 from deploy.shield.obstacles import outward
 from hardware import load_robot
 from hardware.types import ActuatorCommand
 from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import MessageError, OdometryWriter, empty_state, set_stamp, write_poses
 from ros_nodes.messages.joints import CommandConverter, JointConverter
 from ros_nodes.messages.people import nearest_people, read_people, velocities
 from ros_nodes.messages.scene import Obstacle, Scene
 from ros_nodes.messages.subscriptions import place
+from ros_nodes.messages.surroundings import Around
 from ros_nodes.plans.prepare import surroundings_of
 
 pytestmark = pytest.mark.ros
@@ -214,6 +220,42 @@ def test_an_arm_does_not_turn_into_a_drone_of_its_team_and_is_held_when_the_dron
         silence = "cf1 not heard for over 0.3 s"
         rig.fly_until("panda_1", lambda: rig.has_said("panda_1", silence), 2.0, ask)
         assert rig.mode("panda_1") == "HOLD"
+
+
+@pytest.mark.parametrize(
+    ("part", "bad"), [("joint_vel", 1e9), ("joint_vel", 40.0), ("joint_pos", 50.0), ("joint_pos", np.nan)]
+)
+def test_joints_that_an_arm_cannot_have_count_as_its_silence_and_not_as_a_fault_of_who_hears_it(monkeypatch, part, bad):
+    domain = free_domain_id()
+    for name, value in ros_environment(domain).items():
+        monkeypatch.setenv(name, value)
+    mission = standing([[0.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]], SPEC, PANDA)
+    text = surroundings_of(mission.team[0], mission, Scene())
+    rclpy.init(domain_id=domain)
+    try:
+        node = IdleNode("listener")
+        around = Around(node, SPEC, text, "/people", 10)
+        publisher = node.create_publisher(JointState, "/panda_1/joint_states", qos.SENSOR)
+        state, converter, now_ns = _at_home(HOME), JointConverter(PANDA.joint_names), time.time_ns()
+
+        def said(stamp_ns: int, until: Callable[[], bool], give_up: float) -> None:
+            while not until() and time.monotonic() < give_up:
+                publisher.publish(converter.write(state, stamp_ns))
+                time.sleep(0.01)
+                around.update(stamp_ns, None)
+
+        said(now_ns, lambda: not around.missing(), time.monotonic() + patience(3.0))
+        assert not around.missing()
+        before = around.obstacles.pos.copy()
+        getattr(state, part)[1] = bad
+        said(now_ns + 10**9, lambda: False, time.monotonic() + 0.3)
+        assert "panda_1 not heard for over 0.3 s" in around.lost
+        assert not check_obstacles(around.obstacles)
+        np.testing.assert_array_equal(around.obstacles.pos, before)
+        node.stop()
+        node.destroy_node()
+    finally:
+        rclpy.shutdown()
 
 
 def test_a_message_of_people_is_read_as_it_was_written_and_what_is_none_is_refused():

@@ -4,7 +4,7 @@ from math import acos, atan2, hypot, isfinite
 
 import numpy as np
 
-from deploy.shield.guards import LARGEST, QUAT_NORM_TOL, check_age, check_array, check_request, check_state, seconds
+from deploy.shield.guards import FARTHEST, QUAT_NORM_TOL, check_age, check_array, check_request, check_state, seconds
 from deploy.shield.joints.limits import Limits
 from deploy.shield.joints.params import JointShieldParams
 from hardware.spec import RobotSpec
@@ -33,7 +33,7 @@ def check_joint_state(params: JointShieldParams, spec: RobotSpec, limits: Limits
                 return reason
         if reason := check_array("state", state.base_ang_vel):
             return reason
-        if not hypot(*state.base_pos.tolist()) < LARGEST:
+        if not hypot(*state.base_pos.tolist()) < FARTHEST:
             return "base not measured"
         if not abs(hypot(*state.base_quat.tolist()) - 1.0) < QUAT_NORM_TOL:
             return "quaternion not of unit length"
@@ -41,7 +41,7 @@ def check_joint_state(params: JointShieldParams, spec: RobotSpec, limits: Limits
     if not isfinite(np.add.reduce(state.joint_pos) + np.add.reduce(state.joint_vel)):
         return "state not finite"
     reason = check_age(params, "state", seconds(state.age)) if spec.fixed_base else check_state(params, state)
-    return reason or _check_sense(spec, limits, state)
+    return reason or check_sense(spec, limits, state)
 
 
 def check_joint_jump(
@@ -114,8 +114,8 @@ def check_joint_request(
     return check_request(params, spec, requested, age_s)
 
 
-def _check_sense(spec: RobotSpec, limits: Limits, state: RobotState) -> str:
-    """Positions far outside their range and velocities far above their limit are a sensor's fault."""
+def check_sense(spec: RobotSpec, limits: Limits, state: RobotState) -> str:
+    """Positions (J,) far outside their range and velocities far above their limit are a sensor's fault."""
     pos, vel = state.joint_pos[limits.joint], state.joint_vel[limits.joint]
     low, high = limits.found
     wrong = (pos < low) | (pos > high) | (np.abs(vel) > limits.top_velocity)
