@@ -57,7 +57,7 @@ class Authority:
         self.shield, self._start = shield, start or StartCfg()
         self._on_change = on_change or (lambda change: None)
         self.state, self.reason = State.DISARMED, ""
-        self.policy_waits = ""  # why the policy requests nothing, where it says so
+        self.policy_waits = ""  # why the policy requests nothing, where it says so, or is not obeyed
         self._unready = "no state yet"  # why it cannot be armed
         self._idle_until_s = 0.0
         self._was_armed = False  # since then an arm is held also while it is disarmed

@@ -12,6 +12,7 @@ from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import MessageError, Motion, Vector, read_motion, world_motion
+from ros_nodes.messages.first_speaker import FirstSpeaker
 
 # A robot's peers need it as often as they control themselves, not as often as it is measured.
 PEER_NS = 10_000_000
@@ -40,11 +41,12 @@ class Heard:
 
 
 class OdometryTopic:
-    """One topic. Any thread may ask, and none ever waits for another."""
+    """One topic, of its first publisher. Any thread may ask, and none ever waits for another."""
 
     def __init__(self, hub: Node, name: str):
         """`hub` subscribes."""
-        self.mailbox = Mailbox(hub, Odometry, name, qos.SENSOR, raw=True)
+        self.mailbox = Mailbox(hub, Odometry, name, qos.MEASURED_IN, raw=True)
+        self._speaker = FirstSpeaker(self.mailbox)
         self._logger = hub.get_logger()
         self._taking = threading.Lock()
         self._looked_ns = 0
@@ -61,7 +63,7 @@ class OdometryTopic:
         if self._taking.acquire(blocking=False):  # the thread that has it stores what there is
             try:
                 self._looked_ns = time.monotonic_ns()
-                taken = self.mailbox.take()
+                taken = self._speaker.take()
                 if taken is not None:
                     self._heard = Heard(read_motion(taken[0]), now_ns)
             except MessageError as error:  # the last good message stays, and ages

@@ -20,6 +20,7 @@ from ros_nodes.messages.conversion import (
     read_object,
     read_odometry,
 )
+from ros_nodes.messages.first_speaker import FirstSpeaker
 from ros_nodes.messages.heard import Heard, OdometryTopic, listen
 from ros_nodes.messages.joints import JointConverter
 from ros_nodes.messages.topics import object_topic
@@ -28,7 +29,8 @@ from ros_nodes.messages.topics import object_topic
 class OwnState:
     """The newest measurement of this robot: `odom` unless its base is fixed, and `joint_states` where it has joints.
 
-    The age is that of its oldest part, or below zero while a part is stamped in the future.
+    The age is that of its oldest part, or below zero while a part is stamped in the future. A second publisher of one
+    counts as nothing.
     """
 
     def __init__(self, node: ManagedNode, spec: RobotSpec, base_pose: Sequence[float]):
@@ -44,8 +46,9 @@ class OwnState:
             self.mailboxes.append(odometry.mailbox)
             self._parts.append(partial(self._take_odometry, odometry))
         if spec.joints:
-            self.mailboxes.append(node.subscribe(JointState, "joint_states", qos.SENSOR, raw=True))
-            self._parts.append(partial(self._take_joints, self.mailboxes[-1], JointConverter(spec.joint_names)))
+            self.mailboxes.append(node.subscribe(JointState, "joint_states", qos.JOINTS_IN, raw=True))
+            speaker = FirstSpeaker(self.mailboxes[-1])
+            self._parts.append(partial(self._take_joints, speaker, JointConverter(spec.joint_names)))
         self._heard: Heard | None = None
         self._senders = [SenderClock(node.clock) for _ in self._parts]
         self._stamps_ns = [0] * len(self._parts)
@@ -75,8 +78,8 @@ class OwnState:
         self._heard = heard
         return read_odometry(heard.motion, self.state)
 
-    def _take_joints(self, mailbox: Mailbox, converter: JointConverter, now_ns: int) -> int:
-        taken = mailbox.take()
+    def _take_joints(self, speaker: FirstSpeaker, converter: JointConverter, now_ns: int) -> int:
+        taken = speaker.take()
         try:
             return 0 if taken is None else converter.read(taken[0], self.state)
         except MessageError as error:  # the last good message stays, and ages

@@ -23,6 +23,7 @@ from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import MessageError, empty_state
+from ros_nodes.messages.first_speaker import FirstSpeaker
 from ros_nodes.messages.heard import Heard, listen
 from ros_nodes.messages.joints import JointConverter
 from ros_nodes.messages.people import PeopleTopic
@@ -139,7 +140,8 @@ class _Links:
 
     def __init__(self, node: ManagedNode, neighbour: Neighbour, spec: RobotSpec):
         self._name, self._logger = neighbour.name, node.get_logger()
-        self._mailbox = node.subscribe(JointState, f"/{neighbour.name}/joint_states", qos.SENSOR, raw=True)
+        mailbox = node.subscribe(JointState, f"/{neighbour.name}/joint_states", qos.JOINTS_IN, raw=True)
+        self._speaker = FirstSpeaker(mailbox)
         self._converter, self._state = JointConverter(spec.joint_names), empty_state(len(spec.joints))
         self._spec, self._limits = spec, joint_limits(make_joint_params(spec), spec)
         place(self._state, *neighbour.base_pose)
@@ -152,7 +154,7 @@ class _Links:
         self.obstacles = home
 
     def hear(self, now_ns: int) -> tuple[Obstacles, int] | None:
-        taken = self._mailbox.take()
+        taken = self._speaker.take()
         if taken is None:
             return None
         try:

@@ -223,7 +223,8 @@ class ShieldNode(TurnNode):
             )
         if self._slow != (slow := now_s // SLOW_S):
             self._slow = slow
-            strangers, authority.policy_waits = inputs.hear_slow(now_s)
+            strangers, waits = inputs.hear_slow(now_s)
+            authority.policy_waits = strangers or waits
             if trouble := inputs.lasting_trouble():
                 authority.come_down(now_s, trouble)
             if self._strangers != strangers:

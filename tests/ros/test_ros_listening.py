@@ -48,8 +48,8 @@ def said_on(topic: str, monkeypatch):
         publisher = node.create_publisher(Odometry, topic, qos.SENSOR)
         writer = OdometryWriter("thing")
 
-        def say(time_ns: int) -> None:
-            publisher.publish(writer.object(THING, time_ns))
+        def say(time_ns: int, thing: ObjectState = THING) -> None:
+            publisher.publish(writer.object(thing, time_ns))
 
         yield node, say
         node.stop()
@@ -116,14 +116,13 @@ def test_numbers_that_no_robot_or_thing_has_count_as_its_silence(monkeypatch, ba
             return peers.update(at_ns), things.update(at_ns)["cube"]
 
         heard(say, now_ns, lambda: update(now_ns), lambda found: found[0].valid[0] and np.isfinite(found[1].pos).all())
-        publisher, writer = node.create_publisher(Odometry, "/r2/odom", qos.SENSOR), OdometryWriter("r2/base_link")
         ((name, value),) = bad.items()
         wrong = replace(THING, **{name: np.array([0.1, value, 0.2])})
         later_ns, until = now_ns + 10**9, time.monotonic() + patience(3.0)
         topic = peers._topics[0]
         while topic.newest(later_ns).motion.stamp_ns < later_ns:
             assert time.monotonic() < until
-            publisher.publish(writer.object(wrong, later_ns))
+            say(later_ns, wrong)
             time.sleep(0.01)
         found, thing = update(later_ns)
         assert not check_peers(found) and found.age[0] == pytest.approx(1.0) and thing.age == pytest.approx(1.0)

@@ -1,19 +1,28 @@
 """Somebody else speaks on the topics of a robot that flies."""
 
+import threading
 import time
+from random import Random
 
+import numpy as np
 import pytest
 from patience import patience
 
 pytest.importorskip("rclpy")
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from geometry_msgs.msg import PoseArray
+from nav_msgs.msg import Odometry
 from ros_rig import Rig
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
+from test_ros_shield import Requests
 
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import OdometryWriter, empty_state
+from ros_nodes.messages.first_speaker import FirstSpeaker
 from ros_nodes.messages.operator_services import CALLS
+from ros_nodes.messages.topics import GROUND_TRUTH
 
 pytestmark = pytest.mark.ros
 
@@ -52,6 +61,81 @@ def test_a_stranger_on_status_switches_no_requests_off_or_on_and_keeps_a_robot_f
         assert "status has 2 publishers where one is due" in team.asked("cf1", "arm")
         team.node.destroy_publisher(stranger)
         team.ask("cf1", "arm")
+
+
+def test_a_stranger_who_says_where_a_robot_is_moves_it_nowhere_and_the_robot_lands_where_it_is(tmp_path):
+    """What the stranger says is plausible: less away than a jump, and it speaks five times as often as the robot."""
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]]) as team:
+        team.start("simulated_robots", "cf1/shield")
+        requests, writer, noise = Requests(team), OdometryWriter("cf1/base_link"), Random(0)
+        team.fly("cf1", 1.5, lambda _: requests.good())
+        truth, places = Mailbox(team.node, PoseArray, GROUND_TRUTH, qos.SENSOR), []
+        stranger = team.node.create_publisher(Odometry, "/cf1/odom", qos.MEASURED)
+        state, ended = empty_state(0), threading.Event()
+        state.base_quat[:], state.base_lin_vel[:], state.base_ang_vel[:] = (1.0, 0.0, 0.0, 0.0), 0.0, 0.0
+
+        def lie() -> None:
+            while not ended.wait(0.002):
+                state.base_pos[:] = -0.4, 1e-4 * noise.random(), 1.0
+                stranger.publish(writer.base(state, time.time_ns()))
+
+        def look(_: float) -> None:
+            requests.good()
+            while (taken := truth.take()) is not None:
+                at = taken[0].poses[0].position
+                places.append((at.x, at.y, at.z))
+
+        liar = threading.Thread(target=lie)
+        liar.start()
+        try:
+            team.watch_until("cf1", lambda: team.authority("cf1") == "FAULT", 12.0, look)
+        finally:
+            ended.set()
+            liar.join()
+        way = np.array(places)
+        assert len(way) > 50 and np.linalg.norm(way[:, :2], axis=-1).max() < 0.25
+        assert way[-1][2] < 0.1 and np.diff(way[:, 2]).min() > -0.1
+        assert team.has_said("cf1", "/cf1/odom has 2 publishers where one is due")
+
+
+def test_the_numbers_of_the_first_publisher_tell_it_from_a_second_one(monkeypatch):
+    class Box:
+        publishers, number, queue = 1, None, ()
+
+        def drain(self):
+            for number in self.queue:
+                self.number = number
+                yield f"{number}".encode(), 0
+
+    box, now_s = Box(), [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now_s[0])
+    speaker = FirstSpeaker(box)
+
+    def heard(*numbers, publishers: int = 1, after_s: float = 0.02) -> str:
+        now_s[0] += after_s
+        box.queue, box.publishers = numbers, publishers
+        taken = speaker.take()
+        return "" if taken is None else taken[0].decode()
+
+    assert heard(7, publishers=2) == "", "it has heard of no first one"
+    assert heard(700) == "", "what was waiting may be of either"
+    for number in range(700, 920, 2):  # 100 Hz
+        assert heard(number, number + 1) == str(number + 1)
+    for number in range(920, 980):  # a busy machine: that is not its rate
+        assert heard(number) == str(number)
+    assert heard(1, 980, 2, publishers=2) == "980"
+    assert all(heard(number, number + 1, publishers=2) for number in range(981, 1181, 2))
+    assert heard(3, 4, publishers=2) == "" and heard(9000, 1182, 5, publishers=2) == "1182"
+    assert heard(1260, 6, publishers=2) == "" and heard(1283, 7, publishers=2, after_s=1.0) == "1283", "it stood still"
+    strange, own, wrong = 0, 1284, 0
+    for _ in range(400):  # 500 Hz, which pass 100 Hz by
+        numbers = [*range(strange, strange + 10), own, own + 1]
+        said = heard(*numbers, publishers=2)
+        wrong += said not in ("", str(own + 1))
+        strange, own = strange + 10, own + 2
+    assert wrong <= 2 and said == str(own - 1)
+    assert heard(strange) == "" and heard() == "" and heard(strange + 1) == str(strange + 1), "the first one has gone"
+    assert heard(None, publishers=2) == "", "a middleware without numbers"
 
 
 def test_each_of_a_hundred_calls_at_once_is_answered(tmp_path):
