@@ -141,8 +141,8 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     from deploy.shield import owned_params, untried_limits
     from hardware import load_robot
     from phalanx.verification.verdict import warn_of_files
-    from ros_nodes.lifecycle.stop_file import StopFile
     from ros_nodes.mission.run_team import LANDING_S, RESULT, Listener, run_team
+    from ros_nodes.plans.kept_stops import kept_stop
     from ros_nodes.plans.team_file import load_team
 
     if len(subjects) > 1:
@@ -160,16 +160,15 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         params = owned_params(spec, bundles[robot.bundle].contract.shield, team.limits()[robot.name])
         for line in untried_limits(spec, params):
             err.print(f"[yellow]warning:[/] {robot.name}: {line}", soft_wrap=True)
+        if kept := kept_stop(robot):
+            said = f"{robot.name} is STOPPED still ({kept}); once it is up: phalanx operate reset {robot.name}"
+            err.print(said, markup=False, soft_wrap=True)
     stands = "; what stands on its feet waits to be disarmed" * any(not (s.flight or s.fixed_base) for s in specs)
     hint = f"; what flies lands first, for {LANDING_S:g} s at most{stands}; Ctrl-C again stops all"
 
     def say_up(after_s: float, by_a_person: bool) -> None:
         how = ": phalanx operate arm NAME" if by_a_person else ""
         out.print(f"robots can be armed, {after_s:.1f} s after their nodes were started{how}", markup=False)
-        for robot in team.robots:
-            if robot.driver and (kept := StopFile("", robot.name).read()):
-                way = f"phalanx operate reset {robot.name}"
-                err.print(f"{robot.name} is STOPPED still ({kept}); it stays so until: {way}", markup=False)
 
     def say(robot: str, what: str) -> None:
         err.print(f"{robot}: {what}", markup=False, soft_wrap=True)

@@ -19,8 +19,8 @@ from phalanx.doctor.check import Check, Status
 from phalanx.doctor.usb import usb_permission
 from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.domain import given_domain
-from ros_nodes.lifecycle.stop_file import StopFile
 from ros_nodes.messages.battery import LEAST_CHARGE
+from ros_nodes.plans.kept_stops import kept_stop
 from ros_nodes.plans.team import Robot, Team
 
 LOOK_S = 3.0  # how long a robot is looked at
@@ -94,7 +94,7 @@ def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]
 def _stop(robot: Robot) -> Iterator[tuple[str, Status, str, str]]:
     """A person's stop outlives every process."""
     try:
-        kept = StopFile("", robot.name).read()
+        kept = kept_stop(robot)
     except OSError as error:
         yield "stop", "fail", str(error), "its shield keeps a person's stop there: make the folder one to be written"
         return

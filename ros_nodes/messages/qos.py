@@ -9,8 +9,8 @@ SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 # Sensors are published reliable (REP-2003), so that every subscriber can hear them; ours ask for no more than SENSOR.
 MEASURED = QoSProfile(depth=5, reliability=ReliabilityPolicy.RELIABLE)
 
-# What robots act on: the newest, but what a stranger says in between must not push their own out. A drone sinks blindly
-# without `odom`: at 50 Hz of control there is room for a stranger of 2 kHz. Joints are measured at up to 1 kHz, and each
+# What robots act on: the newest, but what a stranger says in between must not push their own out. Without `odom` drones
+# sink blindly: at 50 Hz of control there is room for a stranger of 2 kHz. Joints are measured at up to 1 kHz, and each
 # message costs a microsecond or two; those of a robot that does not hear of them for a few periods are held.
 MEASURED_IN = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 JOINTS_IN = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)

@@ -20,6 +20,7 @@ from hardware import load_robot
 from hardware.spec import Joint
 from ros_nodes.messages.commands import UNIT_WITHIN, own_topics
 from ros_nodes.messages.scene import NO_SCENE, Neighbour, Scene, Surroundings
+from ros_nodes.plans.kept_stops import stop_folder
 from ros_nodes.plans.mission import Member, Mission, Order, save_mission, yaw_of
 from ros_nodes.plans.team import Team
 
@@ -77,11 +78,11 @@ def _apply_team(parameters: dict[str, Any], mission: Mission, team: Team, here: 
     own["/simulated_robots"]["surroundings"] = msgspec.json.encode(Surroundings(solid)).decode()
     for robot in team.robots:
         parameters[f"/{robot.name}/policy"]["ros__parameters"]["requires"] = team.requires
-        parameters[f"/{robot.name}/shield"]["ros__parameters"] |= team.charges(robot)
+        shield = parameters[f"/{robot.name}/shield"]["ros__parameters"]
+        shield |= team.charges(robot) | {"stop_dir": stop_folder(robot, shield["stop_dir"])}
         if robot.driver:
             values = {key: parameters[f"/{robot.name}/policy"]["ros__parameters"][key] for key in OF_A_DRIVER}
             values |= {"driver": robot.driver, "options": json.dumps(robot.options)}
-            parameters[f"/{robot.name}/shield"]["ros__parameters"]["stop_dir"] = ""  # it outlives this run, too
             parameters[f"/{robot.name}/driver"] = {"ros__parameters": values}
     if team.namespace:
         for name in mission.names:
