@@ -47,7 +47,7 @@ class DriverNode(ThreadNode):
         super().__init__("driver", namespace)
         self._driver: Driver | None = None
         self._device: DevicePublisher | None = None
-        self._is_obeyed = False  # whether the shield said last that it has the robot
+        self._shield_state = ""  # as the shield said last
 
     def read_parameters(self) -> None:
         own = self.get_namespace().strip("/")
@@ -95,7 +95,7 @@ class DriverNode(ThreadNode):
 
     def needed(self) -> str:
         """While its shield has the robot, the shield would command nothing."""
-        has_it = self.is_active and self._is_obeyed and not self.failed
+        has_it = self.is_active and self._shield_state in OBEYED and not self.failed
         return "the shield has the robot: land it first, or stop it" if has_it else ""
 
     def run(self, stopped: threading.Event) -> None:
@@ -103,8 +103,9 @@ class DriverNode(ThreadNode):
         assert driver is not None
         self._own_status.publish(self._about)
         deadlines = Deadlines(self._period_s, self.clock)
-        self._is_armed: bool | None = None  # as the shield said last
-        self._is_obeyed = False
+        self._shield_state = ""
+        # Whether the device is to move: a stop leaves that as it was. None before the shield has said anything.
+        self._is_armed: bool | None = None
         heard_ns: int | None = None
         while (tick := deadlines.wait(stopped)) is not None:
             now_ns = tick.woke_ns
@@ -131,9 +132,10 @@ class DriverNode(ThreadNode):
         """
         said = self._shield.take()
         silent = (*SILENT, State.STOPPED.name) if getattr(driver, "stops_disarmed", False) else SILENT
-        if said is not None:
-            self._is_obeyed = said.state in OBEYED
-        if said is None or said.state not in (*silent, *OBEYED):
+        if said is None:
+            return False
+        self._shield_state = said.state
+        if said.state not in (*silent, *OBEYED):
             return False
         before, self._is_armed = self._is_armed, said.state not in silent
         if self._is_armed is before:
