@@ -109,6 +109,7 @@ class DriverNode(ThreadNode):
         heard_ns: int | None = None
         while (tick := deadlines.wait(stopped)) is not None:
             now_ns = tick.woke_ns
+            heard_ns = heard_ns and min(heard_ns, now_ns)  # /clock may begin again: then silence counts from there
             if self._follow_shield(driver) or self._obey(driver):
                 heard_ns = now_ns
             elif self._is_armed is not False and heard_ns and now_ns - heard_ns > self._command_timeout_s * NS:

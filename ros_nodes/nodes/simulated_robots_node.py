@@ -139,10 +139,13 @@ class SimulatedRobotsNode(ThreadNode):
         self._numbers = counter()
         step_ns = round(NS / self._physics_hz)
         deadlines = Deadlines(self._steps * step_ns / NS, self.clock)
-        count = 0
+        count = deadline_ns = 0
         while (tick := deadlines.wait(stopped)) is not None:
             if (stood_ns := tick.skipped * deadlines.period_ns) > STOOD_NS:
                 self.get_logger().warning(f"the simulation stood still for {stood_ns * 1e-6:.0f} ms")
+            if tick.deadline_ns < deadline_ns:  # /clock began again: what was measured before is past
+                self._outbox.clear()
+            deadline_ns = tick.deadline_ns
             self._receive()
             steps = self._steps * (1 + tick.skipped)  # physics may not lag: simulated time is real time
             for missing in range(steps - 1, -1, -1):

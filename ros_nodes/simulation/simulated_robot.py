@@ -48,7 +48,10 @@ class SimulatedRobot:
         return True
 
     def drive(self, now_s: float) -> None:
-        """Set the drives for the time step that ends at `now_s`."""
+        """Set the drives for the time step that ends at `now_s`; what is earlier than the step before began again."""
+        if now_s < self._driven_s:  # or no command would count, and the last one hold, until the time of before
+            self._in_flight = deque((min(due_s, now_s + self._latency_s), target) for due_s, target in self._in_flight)
+            self._received_s, self._driven_s = None if self._received_s is None else now_s, now_s
         while self._in_flight and self._in_flight[0][0] <= now_s:
             self._received_s, target = self._in_flight.popleft()
             self.target = np.clip(target, self._low, self._high)

@@ -1,7 +1,9 @@
 """The driver node as a real process: a shield flies a robot through its driver, and dies."""
 
 import json
+import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +26,8 @@ from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import empty_state
 from ros_nodes.messages.joints import CommandConverter, JointConverter
+from ros_nodes.nodes import driver_node
+from ros_nodes.nodes.driver_node import DriverNode
 
 pytestmark = pytest.mark.ros
 
@@ -245,3 +249,22 @@ def test_a_device_that_reports_another_plant_than_the_policy_was_trained_for_is_
 def test_errors_name_the_driver(path, message):
     with pytest.raises(DriverError, match=message):
         load_driver(path, SPEC)
+
+
+def test_a_clock_that_begins_again_does_not_put_off_the_stop_for_silence(monkeypatch):
+    """Of simulated time: of a command that came at 60 s none had been missing until then, a minute later."""
+    node, stops = DriverNode.__new__(DriverNode), []
+    ticks = iter([60.0, 60.1, *np.arange(0.1, 2.0, 0.1), None])
+    woken = (None if at_s is None else SimpleNamespace(woke_ns=round(at_s * 1e9)) for at_s in ticks)
+    monkeypatch.setattr(driver_node, "Deadlines", lambda *_: SimpleNamespace(wait=lambda stopped: next(woken)))
+    nothing = SimpleNamespace(publish=lambda *_: None, now_ns=lambda: 0)
+    node._period_s, node._command_timeout_s, node._about = 0.1, 0.5, None
+    node._own_status = node._measurements = node.clock = nothing
+    node._bolted = node._battery = node._device = node._read_status = None
+    node._driver = SimpleNamespace(read=lambda: SimpleNamespace(age=0.0), stop=lambda: stops.append(1))
+    heard = iter([True])
+    monkeypatch.setattr(node, "_follow_shield", lambda driver: False)
+    monkeypatch.setattr(node, "_obey", lambda driver: next(heard, False))
+    with pytest.raises(TimeoutError, match=r"no command for 0.5 s: the robot was stopped"):
+        node.run(threading.Event())
+    assert stops == [1]

@@ -48,6 +48,18 @@ def test_without_commands_it_levels_and_then_its_motors_stop():
     assert team.true_poses()[0, 2] < 0.1
 
 
+def test_a_clock_that_begins_again_holds_up_no_command_and_no_watchdog():
+    """What was in flight then had a time of before: all that came later waited behind it for a minute."""
+    team = make_team(command_latency_s=0.01)
+    before_s = fly(team, 60.0, 0.2, HOVER + np.array([0.0, 0.3, 0.0, 0.0]))
+    worked_s = team.robots[0].worked_s
+    now_s = fly(team, before_s - 60.0, 0.1, HOVER)
+    np.testing.assert_array_equal(team.robots[0].target, HOVER)
+    assert team.robots[0].worked_s >= worked_s
+    fly(team, now_s, 4.0)
+    assert team.true_poses()[0, 2] < 0.1
+
+
 def test_robots_meet_what_stands_around():
     """A drone comes down on a box, on a ball and on a capsule that lies across; their tops are at 0.5 m."""
     scene = Scene(
