@@ -22,6 +22,7 @@ from policies.checkpoint import (
     save_policies,
     save_record,
 )
+from policies.records import RECORD
 from policies.shards import ALONE, Shards, over_shards
 from policies.training.config import CollectionCfg, MachineCfg, TrainCfg
 from policies.training.logs import Logs
@@ -85,6 +86,8 @@ def _begin(cfg: TrainCfg, env: Any, shards: Shards) -> tuple[Trainer, bool]:
     if not cfg.resume and path.exists():
         goes_on = f"phalanx train --resume {path.parent} goes on with that run"
         raise CheckpointError(f"{path} exists: {goes_on}; another one needs another --out")
+    if not cfg.resume and (other := _not_of_a_run(cfg.out)):
+        raise ValueError(f"out = {cfg.out}: has other files, such as {other}; wanted a new folder or an empty one")
     if saved and cfg.machine.engine is None:
         cfg = replace(cfg, machine=replace(cfg.machine, engine=saved.get("made_on", {}).get("engine")))
     with engine_errors(cfg.machine.engine or "mujoco", cfg.collection.num_envs, cfg.machine.device):
@@ -94,6 +97,12 @@ def _begin(cfg: TrainCfg, env: Any, shards: Shards) -> tuple[Trainer, bool]:
     if not shards.index:
         save_record(cfg.out, trainer.run)
     return trainer, bool(saved)
+
+
+def _not_of_a_run(folder: Path) -> str:
+    """A file of a `folder` that no run was begun in, or an empty string."""
+    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    return "" if RECORD in names else next((name for name in names if name != LOCK), "")
 
 
 def _train(

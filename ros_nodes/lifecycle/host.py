@@ -13,11 +13,11 @@ from typing import NoReturn
 import rclpy
 from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidHandle
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.lifecycle.context import end_process
+from ros_nodes.lifecycle.executor import LastingExecutor
 from ros_nodes.lifecycle.health import PERIOD_S
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode, TurnNode
 from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent
@@ -107,7 +107,7 @@ def run_nodes(nodes: Mapping[str, Callable[[], ManagedNode]]) -> NoReturn:
     avoid_shared_memory()
     # With rclpy's own handlers a signal would close the publishers under a loop that is still running.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
-    executor = SingleThreadedExecutor()
+    executor = LastingExecutor()
     hub: Node | None = None
     for name, make in nodes.items():
         try:
@@ -131,10 +131,7 @@ def run_nodes(nodes: Mapping[str, Callable[[], ManagedNode]]) -> NoReturn:
         _say_together(hub, [node.health_report.hand_over() for node in made])
     until_s = None  # when the robots have been stopped for long enough
     while not (interrupts.terminated or all(node.failed for node in made)):
-        try:
-            executor.spin_once()  # until a service was called, a signal came or a loop failed
-        except Exception:  # of a callback: the loops of all robots of the process go on
-            traceback.print_exc()
+        executor.spin_once()  # until a service was called, a signal came or a loop failed
         for node in made:
             node.end_failed()
         if interrupts.count:

@@ -3,7 +3,7 @@
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import ParameterException
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
@@ -73,6 +73,16 @@ def refusal(node: LifecycleNode, parameters: list[Parameter]) -> str:
     if not held or state in ("unconfigured", "configuring"):
         return ""
     return f"{held[0]} is read at configure, and the node is {state}: clean it up first"
+
+
+def keep_clock(node: Node) -> None:
+    """Have a `node` without a lifecycle keep the clock that it began with."""
+
+    def may_set(parameters: list[Parameter]) -> SetParametersResult:
+        is_clock = any(parameter.name == CLOCK for parameter in parameters)
+        return SetParametersResult(successful=not is_clock, reason=f"{CLOCK}: {NEVER}" if is_clock else "")
+
+    node.add_on_set_parameters_callback(may_set)
 
 
 def declare_team(node: Node) -> tuple[str, list[str]]:

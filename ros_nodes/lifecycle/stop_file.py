@@ -1,6 +1,7 @@
 """A person's emergency stop, kept on disk: it outlives every process, until a person resets it."""
 
 import os
+import stat
 from pathlib import Path
 
 LONGEST = 200  # letters of a reason
@@ -20,7 +21,9 @@ class StopFile:
     def read(self) -> str:
         """Why the robot is stopped, or an empty string. A file that cannot be read is a stop."""
         try:
-            with self._path.open(errors="replace") as file:
+            with open(self._path, errors="replace", opener=_without_waiting) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    return f"emergency stop ({self._path} is no file)"
                 said = "".join(letter for letter in file.readline(LONGEST) if letter.isprintable()).strip()
             return said or "emergency stop"
         except FileNotFoundError:
@@ -31,7 +34,7 @@ class StopFile:
     def write(self, reason: str) -> None:
         """Keep the stop; OSError when that cannot be."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("w") as file:
+        with open(self._path, "w", opener=_without_waiting) as file:
             file.write(reason + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -39,3 +42,8 @@ class StopFile:
     def clear(self) -> None:
         """A person has reset it; OSError when that cannot be."""
         self._path.unlink(missing_ok=True)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens what is no file without waiting for its other end, as a pipe's."""
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)

@@ -43,9 +43,12 @@ class OperatorServices:
         self._asked: SimpleQueue[tuple[str, Future[Outcome]]] = SimpleQueue()
         self._stop_came = Event()  # since the shield's thread looked last
         self._stop_rules_until_s, self._not_kept = 0.0, ""
-        for name in SERVICES:
-            node.create_service(Trigger, f"shield/{name}", partial(self._serve, name), qos_profile=CALLS)
-        self._action = OperateAction(node, self.order, standing)
+        served = {
+            name: node.create_service(Trigger, f"shield/{name}", partial(self._serve, name), qos_profile=CALLS)
+            for name in SERVICES
+        }
+        self._stops = served[ESTOP]
+        self._action = OperateAction(node, self._order_after_stops, standing)
         self._here = LocalOrders(node.context.get_domain_id(), node.get_namespace().strip("/"), self._answer)
         if ON_LINUX and not self._here.is_open:
             node.get_logger().warning("orders of this computer are taken by another program, and come by services only")
@@ -85,8 +88,19 @@ class OperatorServices:
         self.serve(lambda name: Outcome(False, f"{name}: the shield is not active"))
 
     def _serve(self, name: str, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+        self._serve_stops()
         response.success, response.message = self._answer(name)
         return response
+
+    def _order_after_stops(self, name: str) -> Future[Outcome]:
+        self._serve_stops()
+        return self.order(name)
+
+    def _serve_stops(self) -> None:
+        """Stops that wait in their queue come before all else: where a process stood still, all queues are full."""
+        while (taken := self._stops.handle.service_take_request(Trigger.Request))[0] is not None:
+            success, message = self._answer(ESTOP)
+            self._stops.send_response(Trigger.Response(success=success, message=message), taken[1])
 
     def order(self, name: str) -> Future[Outcome]:
         """Have the shield's thread do it, from any other thread; what will have come of it.

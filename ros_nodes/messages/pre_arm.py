@@ -46,9 +46,13 @@ class PreArm:
         self._policy_s = 0.0  # when it was heard, monotonic
         self._driver_topic = node.subscribe(DiagnosticArray, DRIVER_STATUS, qos.LATCHED)
         self._driver_status: DiagnosticArray | None = None
+        self.commanders = ""  # that somebody else commands the robot, which receivers do not obey
 
     def hear(self) -> None:
-        """Take what the policy and the driver said."""
+        """Take what the policy and the driver said, and look who else commands the robot."""
+        before, self.commanders = self.commanders, self._publishers("command", 0)
+        if self.commanders != before:
+            self._node.get_logger().warning(self.commanders or "command has one publisher again")
         if taken := self._policy_topic.take():
             self._policy_status, self._policy_s = taken[0], time.monotonic()
         self._driver_status = (self._driver_topic.take() or (self._driver_status,))[0]

@@ -125,6 +125,7 @@ class ShieldInputs:
         return self._pre_arm.other_policy()
 
     def health(self) -> tuple[list[str], dict[str, str]]:
-        """What to warn of, and values for `/diagnostics`: of the battery and of other computers' clocks."""
-        warnings = [*filter(None, [self._battery.too_empty()]), *self._clocks.differing()]
+        """What to warn of, and values for `/diagnostics`: of the battery, other computers' clocks, and commanders."""
+        found = [self._battery.too_empty(), self._pre_arm.commanders, *self._clocks.differing()]
+        warnings = [reason for reason in found if reason]
         return warnings, self._battery.values() | self._clocks.diagnostics()

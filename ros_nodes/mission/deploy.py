@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rclpy.executors import SingleThreadedExecutor
-
 from deploy.bundle import load_bundle
 from hardware import load_robot
 from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, node_names
 from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.context import quiet_context
+from ros_nodes.lifecycle.executor import LastingExecutor
 from ros_nodes.lifecycle.machine_load import MachineLoad, usable_cores
 from ros_nodes.lifecycle.processes import ProcessError, Processes, free_domain_id, ros_environment
 from ros_nodes.messages.diagnostics import ShieldMode
@@ -250,11 +249,11 @@ def _conduct(
 @contextmanager
 def operator(
     team: Sequence[str], domain_id: int, environment: Mapping[str, str], commands: Sequence[str] = ("goal_pos",)
-) -> Iterator[tuple[MissionNode, SingleThreadedExecutor]]:
+) -> Iterator[tuple[MissionNode, LastingExecutor]]:
     """The mission node in this process, and the executor that spins it."""
     with quiet_context(domain_id, environment) as context:
         node = MissionNode(team, commands, context=context)
-        executor = SingleThreadedExecutor(context=context)
+        executor = LastingExecutor(context=context)
         executor.add_node(node)
         yield node, executor
         executor.shutdown()

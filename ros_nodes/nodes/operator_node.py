@@ -9,11 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import rclpy
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
 from ros_nodes.lifecycle.bring_up import BringUp, BringUpError, KeepUp, NotUp, node_names
 from ros_nodes.lifecycle.context import end_process
+from ros_nodes.lifecycle.executor import LastingExecutor
 from ros_nodes.lifecycle.parameters import declare
 from ros_nodes.lifecycle.processes import ORPHANED, die_with_parent
 from ros_nodes.lifecycle.transport import avoid_shared_memory
@@ -37,7 +37,7 @@ def main() -> int:
     die_with_parent()
     avoid_shared_memory()
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
-    node, executor = MissionNode(commands=()), SingleThreadedExecutor()
+    node, executor = MissionNode(commands=()), LastingExecutor()
     executor.add_node(node)
 
     def watch() -> None:
@@ -59,7 +59,7 @@ def main() -> int:
     end_process(code)
 
 
-def _operate(node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None]) -> None:
+def _operate(node: MissionNode, executor: LastingExecutor, watch: Callable[[], None]) -> None:
     """All that the operator does, until `watch` raises."""
     path = declare(node, "mission", "", "Mission file (.json) with the orders to the robots.")
     simulated = declare(node, "simulated", True, "Whether /simulated_robots belongs to the team; then it is armed too.")
@@ -120,7 +120,7 @@ def _write(file: str, not_up: Sequence[NotUp]) -> None:
         whole.replace(file)
 
 
-def _arm(node: MissionNode, executor: SingleThreadedExecutor, watch: Callable[[], None]) -> None:
+def _arm(node: MissionNode, executor: LastingExecutor, watch: Callable[[], None]) -> None:
     """Until policies have all robots but those that a person took; says again and again what is missing."""
     robots, orders = list(node.team), Orders()
     while robots:

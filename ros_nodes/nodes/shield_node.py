@@ -125,8 +125,8 @@ class ShieldNode(TurnNode):
         return False
 
     def stop_robot(self) -> None:
-        self._keep_stop("emergency stop by a second signal")
         self._asks.ask(ESTOP)
+        self._keep_stop("emergency stop by a second signal")  # after it is on its way: a disk may be slow
 
     def destroy_node(self) -> None:
         self._asks.close()

@@ -101,7 +101,8 @@ def arm(
             return
 
 
-NEXT_STEP = {"DISARMED": "arm", "ARMED": "start", "LANDING": "reset", "FAULT": "reset"}
+# A landing is waited for: in the air what it is for may last, or come again at once.
+NEXT_STEP = {"DISARMED": "arm", "ARMED": "start", "FAULT": "reset"}
 # States with reasons that nothing here asks for
 BY_A_PERSON = {
     ("LANDING", ASKED),

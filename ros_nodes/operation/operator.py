@@ -16,7 +16,7 @@ from std_srvs.srv import Trigger
 
 from deploy.shield.authority import State
 from ros_nodes.lifecycle.clock import RobotClock
-from ros_nodes.lifecycle.parameters import declare
+from ros_nodes.lifecycle.parameters import declare, keep_clock
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import course as course_status
 from ros_nodes.messages import qos
@@ -44,6 +44,7 @@ class MissionNode(Node):
         """`team` by default from the parameter of that name; `node_options` as for rclpy's Node."""
         super().__init__(node_name, **node_options)
         self._robot_clock = RobotClock(self)
+        keep_clock(self)
         self.team = list(team) if team is not None else declare(self, "team", [""], "Names of the robots.")
         self._publishers_of: dict[str, dict[str, Publisher]] = {}
         self.advertise(commands)

@@ -10,6 +10,8 @@ from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from pd_bundle import PdPolicy, pd_contract, save_pd_bundle
+from rcl_interfaces.msg import Parameter as ParameterMessage
+from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import SetParameters
 from rclpy.node import Node
 from rclpy.parameter import Parameter
@@ -19,6 +21,7 @@ from sensor_msgs.msg import JointState
 from test_ros_shield import Requests
 
 from ros_nodes.lifecycle.context import quiet_context
+from ros_nodes.lifecycle.executor import LastingExecutor
 from ros_nodes.lifecycle.polling import DurableMailbox, Mailbox
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
@@ -91,6 +94,29 @@ def test_a_flood_of_a_status_holds_neither_operator_nor_monitor(kind, monkeypatc
         monkeypatch.setattr(node._odometry["cf1"], "_take", lambda subscription: None)
         node.update() if kind == "operator" else robot.poll(time.time_ns())
         assert taken
+        node.destroy_node()
+
+
+def test_no_message_ends_an_operator_or_takes_its_clock_away(capfd):
+    domain_id = free_domain_id()
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        node, other = MissionNode(["cf1"], context=context), Node("stranger", context=context)
+        executor = LastingExecutor(context=context)
+        executor.add_node(node)
+        executor.add_node(other)
+        client = other.create_client(SetParameters, "/mission/set_parameters")
+        assert client.wait_for_service(patience(5.0))
+        wrong = ParameterMessage(name="team", value=ParameterValue(type=200))  # rclpy raises in its own callback
+        client.call_async(SetParameters.Request(parameters=[wrong]))
+        future = client.call_async(SetParameters.Request(parameters=[SIMULATED_TIME]))
+        until = time.monotonic() + patience(5.0)
+        while not future.done() and time.monotonic() < until:
+            executor.spin_once(0.1)
+        (result,) = future.result().results
+        assert not result.successful and "use_sim_time" in result.reason
+        assert "200 is not a valid" in capfd.readouterr().err
+        executor.shutdown()
+        other.destroy_node()
         node.destroy_node()
 
 

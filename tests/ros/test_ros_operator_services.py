@@ -1,16 +1,19 @@
 """What people ask of a shield: a stop is lost neither to a reset of the same moment nor to the end of a process."""
 
+import os
 import threading
 import time
 
 import pytest
 
 pytest.importorskip("rclpy")
+from patience import patience
 from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from ros_nodes.lifecycle.context import quiet_context
+from ros_nodes.lifecycle.executor import LastingExecutor
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.lifecycle.stop_file import StopFile
 from ros_nodes.messages.local_orders import Outcome, ask_here
@@ -70,6 +73,33 @@ def test_what_was_sent_before_a_stop_and_comes_after_it_is_not_done(node):
     assert done == ["estop"]
     time.sleep(2 * QUEUED_S)
     assert answered("reset").success and done == ["estop", "reset"]
+    services.close()
+
+
+def test_a_stop_in_the_queue_of_its_service_comes_before_all_that_waits_in_others(node):
+    """As after a process stood still; which queue an executor looks at first is its own affair."""
+    executor, done = LastingExecutor(context=node.context), []
+    services = OperatorServices(node, lambda: True, lambda reason: "")
+    clients = {name: node.create_client(Trigger, f"shield/{name}") for name in ("reset", "arm", "start", "estop")}
+    assert all(client.wait_for_service(patience(5.0)) for client in clients.values())
+    answers = {name: client.call_async(Trigger.Request()) for name, client in clients.items()}
+    time.sleep(0.3)
+    executor.add_node(node)
+    ended = threading.Event()
+
+    def serve() -> None:
+        while not ended.wait(0.002):
+            services.serve(lambda name: done.append(name) or Outcome(True))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    until = time.monotonic() + patience(5.0)
+    while not all(answer.done() for answer in answers.values()) and time.monotonic() < until:
+        executor.spin_once(0.1)
+    ended.set()
+    thread.join()
+    executor.shutdown()
+    assert done == ["estop"] and [name for name, answer in answers.items() if answer.result().success] == ["estop"]
     services.close()
 
 
@@ -161,6 +191,10 @@ def test_a_stop_file_outlives_its_process_until_it_is_cleared(tmp_path):
     assert StopFile(str(tmp_path), "cf1").read() == ""
     (tmp_path / "cf1.stopped").symlink_to(tmp_path / "gone")
     assert "leads nowhere" in StopFile(str(tmp_path), "cf1").read()
+    os.mkfifo(tmp_path / "cf2.stopped")
+    with pytest.raises(OSError):
+        StopFile(str(tmp_path), "cf2").write("it would wait for who reads")
+    assert "cf2.stopped is no file" in StopFile(str(tmp_path), "cf2").read()
 
 
 def test_a_stop_is_kept_also_where_its_folder_has_been_taken_away(tmp_path):
