@@ -10,6 +10,7 @@ from ros_nodes.plans.mission import CRAZYFLIE, FIRST_KILL_S, Mission, check_time
 
 SWAP = "swarm-swap"
 SWAP_ROBOTS, KILL_SHARE = 4, 11 / 18
+LANDS_S = 5.5  # from a kill until the robot has held, landed and come to rest
 LEAST_S = 4.0  # a mission gets as many legs, each as long as an episode, as it takes to last this long
 
 
@@ -60,8 +61,11 @@ def _plan_swap(
         if (robot := contract.robot.name) != CRAZYFLIE:
             raise ValueError(f"{file}: is for robot {robot!r}; the swap is for {CRAZYFLIE!r}")
     duration_s = swap_s(robots) if duration_s is None else duration_s
-    auto_s = round(min(max(KILL_SHARE * duration_s, FIRST_KILL_S), duration_s - 1.0), 2)
+    auto_s = round(max(min(KILL_SHARE * duration_s, duration_s - LANDS_S), FIRST_KILL_S), 2)
     kill_s = auto_s if kill_after_s == "auto" else cast(float | None, kill_after_s)
+    if kill_s is not None and FIRST_KILL_S <= kill_s <= duration_s and kill_s > duration_s - LANDS_S:
+        least = f"at least {kill_s + LANDS_S:g} where a policy is killed at {kill_s:g} s, for its robot has to land"
+        raise ValueError(f"duration_s = {duration_s:g}: {least}; --kill-after-s None kills none")
     mission = plan_swap(robots, duration_s, kill_s, seed)
     return mission.flown_by(_by_group(policies, SWAP, [CRAZYFLIE]))
 

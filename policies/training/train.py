@@ -176,6 +176,7 @@ def _train(
 def alone_in(folder: Path) -> Iterator[None]:
     """ValueError while another process trains in `folder`; what else is wrong with it is said by those who write."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
+    is_first = not (folder / LOCK).exists()
     with ExitStack() as stack:
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
@@ -187,9 +188,9 @@ def alone_in(folder: Path) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            if made and [path.name for path in folder.iterdir()] == [LOCK]:  # nothing came of it
-                (folder / LOCK).unlink()
+            if is_first and not (folder / RECORD).exists():  # nothing came of it
                 with suppress(OSError):
+                    (folder / LOCK).unlink()
                     for path in made:
                         path.rmdir()
             raise

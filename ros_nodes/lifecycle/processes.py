@@ -214,10 +214,11 @@ class Processes:
         return line.partition(f"[{logger}]: ")[2] or line
 
     def last_line(self, name: str, about: str = "") -> str:
-        """The last error line that `name` printed, or its last line; lines with `about` before others."""
+        """The last error that `name` printed, or its last line that tells no news; lines with `about` before others."""
         lines = [line for line in self.log_of(name).read_text(errors="replace").splitlines() if line.strip()]
         lines = [line for line in lines if about in line] or lines
         errors = [line for line in lines if "[ERROR]" in line or "[FATAL]" in line or line.startswith("error:")]
+        lines = [line for line in lines if "[INFO]" not in line]
         if not lines and shutil.disk_usage(self._log_dir).free < NO_SPACE:
             return f"no output, for no space is left in {self._log_dir}"
         return (errors or lines or ["no output"])[-1]

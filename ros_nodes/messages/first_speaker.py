@@ -8,6 +8,7 @@ from ros_nodes.lifecycle.polling import Mailbox
 RATE_OVER_S = 1.0  # the first one's rate is its highest over so long: a busy machine only slows it down
 FASTER = 1.3  # times that rate, at most, it goes on
 AT_ONCE = 5  # messages more that may come at once
+UNSURE_S = 0.3  # without a message of the first one, after which the second one may have been taken for it
 Taken = tuple[Any, int]
 Numbered = tuple[Taken, int | None]  # what was taken, and its publisher's number of it
 
@@ -16,9 +17,9 @@ class FirstSpeaker:
     """The messages of the publisher that was alone on a topic; to be used by one thread at a time.
 
     rclpy does not say whose a message is, but each publisher numbers what it sends. While there are several those count
-    that go on from the last number of the first one, at its rate. A second one begins with 1: if it is faster it passes
-    by once, and a few of its messages count; if it is less than `FASTER` it may be taken for the first one then, after
-    three times as long as that had spoken alone. Where a middleware gives no numbers nothing counts meanwhile.
+    that go on from the last number of the first one, at its rate. A second one begins with 1, and is known by that: if
+    it is faster it passes by once, and while the numbers of both meet, for 0.4 s at most, nothing counts. Where a
+    middleware gives no numbers nothing counts while there are several.
     """
 
     def __init__(self, mailbox: Mailbox, due_hz: float = 0.0):
@@ -26,6 +27,7 @@ class FirstSpeaker:
         self.mailbox, self._due_hz = mailbox, due_hz
         self._doubled = False
         self._number: int | None = None  # of the first one's last message
+        self._other: int | None = None  # of the second one's
         self._heard_s = self._looked_s = 0.0  # when that was taken, and when was looked last; monotonic
         self._since: tuple[float, int] | None = None  # of the window for its rate: when it began, and the number then
         self._rate_hz = due_hz
@@ -58,7 +60,7 @@ class FirstSpeaker:
 
     def _learn(self, number: int | None, now_s: float) -> None:
         """The rate of who is alone and has come to this number."""
-        self._room = AT_ONCE
+        self._room, self._other = AT_ONCE, None
         if number is None:
             self._since = None
         elif self._since is None or number < self._since[1]:
@@ -75,8 +77,15 @@ class FirstSpeaker:
         fastest_hz = FASTER * self._rate_hz
         self._room += fastest_hz * (now_s - self._looked_s)
         self._room = min(self._room, AT_ONCE + fastest_hz * (now_s - self._heard_s))
+        if now_s - self._heard_s > UNSURE_S:
+            self._other = None
         for taken, number in found:
-            if number is not None and last < number <= last + self._room:
+            if number is None:
+                continue
+            goes_on = self._other is not None and self._other <= number <= self._other + 1
+            if number <= last or goes_on:
+                self._other = number
+            elif number <= last + self._room:
                 kept.append((taken, number))
                 self._room -= number - last
                 last = number

@@ -56,7 +56,8 @@ def plan(given: Mapping[str, str], check: Callable[[list[str]], None] = lambda n
     check([node for stage in node_names(here, simulated, recorded, drivers, namespace) for node in stage])
     prepare(mission, out, team, here)
     most = len(here)
-    carried = place_team(here, hosts.policies and min(hosts.policies, most), hosts.shields and min(hosts.shields, most))
+    policies, shields = (count and min(count, most) for count in (hosts.policies, hosts.shields))
+    carried = place_team(here, policies, shields, apart=drivers)
     carried = join_links(carried, team.links() if team else {})
     for nodes_of in carried.values():  # a driver is in the process of its shield, which has the last word
         nodes_of += [f"{name}/driver" for name in drivers if f"{name}/shield" in nodes_of]

@@ -5,6 +5,7 @@
 
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from sensor_msgs.msg import JointState
 from deploy.shield.authority import State
 from hardware import load_robot
 from hardware.drivers import Driver, HasBattery, HasStatus, ReportsPlant, load_driver, unmeasured_by
-from hardware.types import RobotState
+from hardware.types import DeviceStatus, RobotState
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import ThreadNode
 from ros_nodes.lifecycle.loop import Deadlines
@@ -47,7 +48,7 @@ class DriverNode(ThreadNode):
     def __init__(self, namespace: str = "") -> None:
         super().__init__("driver", namespace)
         self._driver: Driver | None = None
-        self._device: DevicePublisher | None = None
+        self._read_status: Callable[[], DeviceStatus] | None = None
         self._shield_state = ""  # as the shield said last
 
     def read_parameters(self) -> None:
@@ -88,7 +89,7 @@ class DriverNode(ThreadNode):
         self._measurements = Measurements(self, spec, self._name, make_transforms(self, self._tf_hz))
         self._battery = BatteryPublisher(self) if isinstance(self._driver, HasBattery) else None
         self._read_status = self._driver.read_status if isinstance(self._driver, HasStatus) else None
-        self._device = DevicePublisher(self, self._name) if self._read_status is not None else None
+        self._device = DevicePublisher(self, self._name)
         inbox = self.subscribe(JointState, "command", qos.COMMANDS_IN, raw=True)
         self._commands = FirstSpeaker(inbox, spec.control_hz)
         self._shield = ShieldSays(self)
@@ -115,15 +116,18 @@ class DriverNode(ThreadNode):
             if self._follow_shield(driver) or self._obey(driver):
                 heard_ns = now_ns
             elif self._is_armed is not False and heard_ns and now_ns - heard_ns > self._command_timeout_s * NS:
+                silent = f"no command for {self._command_timeout_s:g} s"
+                self.get_logger().error(f"{self._name}: {silent}: the driver stops the robot")  # before: it takes time
+                self._device.update(DeviceStatus(bool(self._is_armed), f"{silent}: its driver stops it"), now_ns)
                 driver.stop()
-                raise TimeoutError(f"no command for {self._command_timeout_s} s: the robot was stopped")
+                raise TimeoutError(f"{silent}: the robot was stopped")
             state = driver.read()
             if self._bolted is not None:  # where policy and shield have it: a driver does not know the world
                 state = replace(self._bolted, joint_pos=state.joint_pos, joint_vel=state.joint_vel, age=state.age)
             self._measurements.publish(state, self.clock.now_ns() - round(float(state.age) * NS))
             if self._battery is not None and isinstance(driver, HasBattery) and self._battery.due(now_ns):
                 self._battery.publish(driver.read_battery(), now_ns)
-            if self._device is not None and self._read_status is not None:
+            if self._read_status is not None:
                 status = self._read_status()
                 if self._device.update(status, now_ns):
                     self.get_logger().error(f"{self._name}: {status.fault}")
@@ -170,7 +174,7 @@ class DriverNode(ThreadNode):
         return True
 
     def health(self) -> tuple[bytes, str, dict[str, str]]:
-        return super().health() if self._device is None else self._device.health()
+        return super().health() if self._read_status is None else self._device.health()
 
     def _release(self) -> None:
         driver, self._driver = self._driver, None

@@ -224,3 +224,10 @@ def test_what_a_run_knows_of_its_task_holds_in_another_folder_too():
     here = str(Path(hardware.__file__).parents[1])
     for task in task_names():
         assert here not in json.dumps(task_record(load_task(task))), task
+
+
+def test_a_folder_with_other_files_is_refused_and_keeps_them_alone(tmp_path):
+    (tmp_path / "hover.onnx").write_text("mine")
+    with pytest.raises(ValueError, match=r"has other files, such as hover.onnx; wanted a new folder or an empty one"):
+        train(train_cfg(task="hover", out=tmp_path, num_envs=8, total_steps=100))
+    assert [path.name for path in tmp_path.iterdir()] == ["hover.onnx"]

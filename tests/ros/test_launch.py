@@ -153,7 +153,7 @@ def test_a_team_file_says_who_is_real_who_shares_a_process_and_what_is_here(inst
     assert values["/cf2/policy"]["team"] == ["cf1", "cf2", "cf3"]  # the others are its peers
     assert values["/fleet/mission"]["team"] == ["cf2"]
     wrong = plan(installed, tmp_path, team=tmp_path / "team.yaml", only="cf7")
-    assert wrong.stderr == "robot 'cf7' is not in the team: choose from cf1, cf2, cf3\n"
+    assert wrong.stderr == "robot 'cf7' is not in the team: choose from cf1, cf2, cf3; did you mean 'cf3'?\n"
 
 
 @pytest.mark.ros

@@ -32,6 +32,17 @@ def test_a_policy_that_is_to_be_killed_takes_no_other_along():
     assert place_team(["cf1"], own_policy="cf1") == {"cf1_shield": ["cf1/shield"], "cf1_policy": ["cf1/policy"]}
 
 
+def test_a_robot_with_a_driver_shares_its_process_with_no_other():
+    hosts = place_team(TEAM[:5], apart=["cf2", "cf4"])
+    assert [nodes for nodes in hosts.values() if {"cf2/shield", "cf4/shield"} & {*nodes}] == [
+        ["cf2/shield"],
+        ["cf4/shield"],
+    ]
+    assert hosts["shield_host_1"] == ["cf1/shield", "cf5/shield"] and hosts["cf3_shield"] == ["cf3/shield"]
+    assert place_team(TEAM[:4], shield_hosts=2, apart=["cf1"]) == place_team(TEAM[:4]), "as the team file says"
+    assert carried(place_team(["cf1"], apart=["cf1"]), "/shield") == ["cf1/shield"]
+
+
 def test_one_process_each_remains_possible():
     hosts = place_team(TEAM[:3], policy_hosts=3, shield_hosts=3)
     assert all(len(nodes) == 1 for nodes in hosts.values()) and len(hosts) == 6

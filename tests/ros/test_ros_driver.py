@@ -22,7 +22,7 @@ from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
 from hardware.types import ActuatorCommand
 from ros_nodes.lifecycle.bring_up import CONFIGURE, DEACTIVATE, BringUpError
-from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import empty_state
 from ros_nodes.messages.joints import CommandConverter, JointConverter
@@ -54,11 +54,14 @@ def test_a_shield_flies_a_robot_through_its_driver_and_silence_stops_it(tmp_path
             team.transition(DEACTIVATE, "cf1/driver")  # its device would be left alone
         team.fly("cf1", 0.5, request)
         assert abs(team.state("cf1")[0].base_pos[2] - 1.0) < 0.1
+        device = make_mailbox(team.node, DiagnosticArray, "/cf1/device", qos.LATCHED)
         team.processes.kill("cf1_shield")
-        until = time.monotonic() + patience(3.0)
-        while not log.exists() and time.monotonic() < until:
+        until, said = time.monotonic() + patience(3.0), None
+        while not (log.exists() and said) and time.monotonic() < until:
+            said = device.take() or said
             time.sleep(0.05)
         assert log.exists(), "the driver went on flying the last command"
+        assert said and said[0].status[0].message == "no command for 0.5 s: its driver stops it"
 
 
 def test_a_device_is_armed_with_its_shield_and_a_disarmed_one_is_not_stopped_for_silence(tmp_path, monkeypatch):
@@ -261,7 +264,9 @@ def test_a_clock_that_begins_again_does_not_put_off_the_stop_for_silence(monkeyp
     nothing = SimpleNamespace(publish=lambda *_: None, now_ns=lambda: 0)
     node._period_s, node._command_timeout_s, node._about = 0.1, 0.5, None
     node._own_status = node._measurements = node.clock = nothing
-    node._bolted = node._battery = node._device = node._read_status = None
+    node._bolted = node._battery = node._read_status = None
+    node._name, node._device = "cf1", SimpleNamespace(update=lambda *_: None)
+    monkeypatch.setattr(node, "get_logger", lambda: SimpleNamespace(error=lambda text: None))
     node._driver = SimpleNamespace(read=lambda: SimpleNamespace(age=0.0), stop=lambda: stops.append(1))
     heard = iter([True])
     monkeypatch.setattr(node, "_follow_shield", lambda driver: False)

@@ -68,3 +68,17 @@ def test_a_delay_that_ends_with_a_change_of_state_is_not_its_reason():
     ]
     changes = [event for event in events({"cf1": modes}, 0) if event["from"] != event["to"]]
     assert [(event["to"], event["reason"]) for event in changes][1:] == [("FAULT", "link lost")]
+
+
+def test_of_delays_that_follow_each_other_the_first_is_said_and_longer_ones_and_how_many_there_were():
+    calm, short, long = (5, PERIOD_S, False, False), (1, 0.15, False, False), (1, 0.3, False, False)
+    stood = "the shield's process stood still"
+    assert run(calm, short, calm, short, calm, long, calm, short, calm) == [
+        f"no command for 150 ms: {stood}",
+        f"no command for 300 ms: {stood}; 1 more since the last one",
+    ]
+    later = (60, PERIOD_S, False, False)
+    assert run(calm, long, calm, short, later, short) == [
+        f"no command for 300 ms: {stood}",
+        f"no command for 150 ms: {stood}; 1 more since the last one",
+    ]
