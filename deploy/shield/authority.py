@@ -36,6 +36,7 @@ class State(Enum):
 
 ASKS_THE_POLICY = (State.STARTING, State.POLICY)
 AT_REST = (State.DISARMED, State.STOPPED, State.FAULT)  # nothing is left to bring down
+IN_FLIGHT = (*ASKS_THE_POLICY, State.LANDING)
 FLOWN = (State.ARMED, *ASKS_THE_POLICY)  # from which a lasting trouble leads to a landing
 
 
@@ -59,6 +60,7 @@ class Authority:
         self.state, self.reason = State.DISARMED, ""
         self.policy_waits = ""  # why the policy requests nothing, where it says so, or is not obeyed
         self._unready = "no state yet"  # why it cannot be armed
+        self._left = ""
         self._idle_until_s = 0.0
         self._was_armed = False  # since then an arm is held also while it is disarmed
         self._trouble = ""  # why it lands, where no person asked for it
@@ -112,6 +114,11 @@ class Authority:
         if what in ("hold", "reset") and self.state is State.LANDING and (blind := self.shield.blind()):
             return f"{what}: {blind}"  # it could not be held: the landing would only begin again, later
         return self._asks[what](now_s)
+
+    def left(self) -> str:
+        """Where a robot in flight was measured outside its fence; an empty string else, and where it was so before."""
+        before, self._left = self._left, "" if self.state not in IN_FLIGHT else self.shield.left()
+        return "" if before else self._left
 
     def step(
         self, now_s: float, context: Context, requested: ActuatorCommand | None, requested_age_s: float

@@ -88,6 +88,9 @@ class Fallback(Protocol):
     def check_start(self, state: RobotState, context: Context) -> str:
         """Why a robot at rest may not be armed where it is, or an empty string."""
 
+    def check_inside(self, state: RobotState) -> str:
+        """That the robot has left what its shield keeps it in, by more than a measurement errs; or an empty string."""
+
     def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
         """`state` after `elapsed_s` under the command `sent` (U,)."""
 

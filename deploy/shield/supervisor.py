@@ -149,6 +149,11 @@ class Shield:
         """Why the robot's state cannot be acted on, or an empty string."""
         return self._known.too_old("state")
 
+    def left(self) -> str:
+        """Where the robot was measured that has left what it is kept in, or an empty string."""
+        state = self._known.state
+        return "" if state is None or self.blind() else self.fallback.check_inside(state)
+
     def at_rest(self, mode: Mode) -> bool:
         """Whether the robot has come to rest in the fallback `mode`."""
         state = self._known.state

@@ -58,8 +58,8 @@ class ShieldStatus:
         self._rejected += 1
         self._reason_of_rejection = reason
 
-    def delay(self, reason: str) -> None:
-        """Count a time in which the robot was without what it needs."""
+    def note(self, reason: str) -> None:
+        """Count what is no change of state: a time without what the robot needs, or that it has left its fence."""
         self._delays += 1
         self._last_delay = reason
 

@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from deploy.shield.authority import ASKED, ASKED_TO_END, AT_REST, State
+from deploy.shield.drone.distance import OUTSIDE
 from ros_nodes.operation.monitor import Monitor
 from ros_nodes.operation.robot_monitor import SILENT, STREAMS, Change
 
@@ -41,9 +42,12 @@ class TeamLog:
         return [
             (change.robot, f"{change.after}: {change.reason}")
             for change in new
-            if change.after in TROUBLE
-            and change.before not in ("", SILENT, change.after)
-            and change.reason not in ON_REQUEST
+            if (
+                change.after in TROUBLE
+                and change.before not in ("", SILENT, change.after)
+                and change.reason not in ON_REQUEST
+            )
+            or (change.before == change.after and change.reason.startswith(OUTSIDE))
         ]
 
     def _look(self) -> None:
@@ -132,6 +136,7 @@ class TeamLog:
                 landing[robot] = len(found)
             if (
                 now == State.FAULT.name
+                or (now == before and reason.startswith(OUTSIDE))
                 or landed
                 or fell
                 or (now == SILENT and before != State.DISARMED.name and not ended)

@@ -227,6 +227,9 @@ class ShieldNode(TurnNode):
             authority.policy_waits = strangers or waits
             if trouble := inputs.lasting_trouble():
                 authority.come_down(now_s, trouble)
+            if left := authority.left():
+                self._status.note(left)
+                self.get_logger().error(f"{self.robot_name}: {left}")
             if self._strangers != strangers:
                 self._strangers = strangers
                 self.get_logger().warning(strangers or "every topic has one publisher again")
@@ -237,7 +240,7 @@ class ShieldNode(TurnNode):
             return
         awaited_s = request_age_s if state is State.POLICY else None
         for delay in self._delays.update(now_s, measured_age_s, awaited_s):
-            self._status.delay(delay)
+            self._status.note(delay)
             self.get_logger().warning(f"{self.robot_name}: {delay}")
 
     def _act(self, authority: Authority, inputs: ShieldInputs, now_s: float, what: str) -> Outcome:

@@ -63,7 +63,7 @@ def test_a_delay_that_ended_with_a_change_of_state_is_not_given_as_its_reason():
             (0.1, State.FAULT, "link lost", "no measurement for 300 ms"),
             (0.2, State.FAULT, "link lost", "no measurement for 400 ms"),
         ):
-            status.delay(late)
+            status.note(late)
             status.update(now_s, state, why, nothing, 0.0)
             publisher.publish(status.message(time.time_ns()))
         until = time.monotonic() + patience(20.0)

@@ -113,6 +113,15 @@ def test_a_trouble_is_told_once_when_it_comes_and_neither_what_was_asked_for_nor
     assert log.listen() == []
 
 
+def test_a_robot_that_left_its_fence_is_said_at_once_and_is_a_failure():
+    said, where = Said(), "outside the geofence: y = -5.94 m, allowed -2.4 .. 2.4"
+    log = TeamLog(said, ["cf1"])
+    said += [Change(time.time(), "cf1", "POLICY", "POLICY", "no request for 285 ms: the policy was late, or had ended")]
+    said += [Change(time.time(), "cf1", "LANDING", "LANDING", where)]
+    assert log.listen() == [("cf1", f"LANDING: {where}")]
+    assert [failure["why"] for failure in log.result()["failures"]] == [f"LANDING: {where}"]
+
+
 def test_the_rates_of_a_result_leave_no_robot_out(monkeypatch):
     monkeypatch.setattr(team_log, "RATES_S", 0.0)
     said = Said()

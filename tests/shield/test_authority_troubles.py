@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from operated import Operated
-from shield_flight import HOVER
+from shield_flight import HOVER, PARAMS
 
 from deploy.shield.authority import State
+from deploy.shield.drone.distance import OUTSIDE
 
 
 @pytest.mark.parametrize("lift_s", [0.02, 0.3, 0.6])
@@ -170,3 +171,22 @@ def test_what_becomes_known_of_a_trouble_while_the_robot_comes_down_is_in_its_re
     assert drone.authority.state is State.FAULT
     assert drone.authority.reason == f"{'' if asked else 'state 126 ms old; '}device: link lost"
     assert "FAULT" in drone.ask("arm")
+
+
+def test_that_a_robot_in_flight_has_left_its_fence_is_said_once_and_not_of_one_that_was_carried_out():
+    drone = Operated()
+    drone.fly(0.2)
+    assert not drone.ask("arm") and not drone.ask("start")
+    drone.fly(3.0)
+    assert drone.authority.left() == ""
+    drone.data.qpos[1] = PARAMS.geofence_high[1] + 0.05
+    drone.fly(0.1)
+    assert drone.authority.left() == "", "what an estimate errs by"
+    drone.data.qpos[1] = PARAMS.geofence_high[1] + 0.6
+    drone.fly(0.1)
+    assert drone.authority.left().startswith(f"{OUTSIDE}: y = ") and drone.authority.left() == ""
+    drone.authority.estop()
+    drone.fly(3.0)
+    drone.data.qpos[1] = -PARAMS.geofence_high[1] - 2.0
+    drone.fly(0.2)
+    assert drone.authority.left() == ""

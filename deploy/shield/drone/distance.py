@@ -12,6 +12,8 @@ from deploy.shield.types import Context
 from hardware.rotation import namespace_of
 from hardware.types import Array, Peers
 
+OUTSIDE = "outside the geofence"
+
 
 def safe_margin(params: ShieldParams, pos: Array, peers_pos: Array) -> Array:
     """Scaled distance over the guaranteed one, minus 1, for `pos` (..., 3) and `peers_pos` (..., P, 3) m: (..., P).
@@ -39,13 +41,20 @@ def _scaled_square(xp: Any, params: ShieldParams, pos: Array, peers_pos: Array) 
     return dot(diff, diff * scale_of(xp, params, pos)[:, 0])
 
 
+def check_inside(params: ShieldParams, pos: Array, beyond_m: float = 0.0) -> str:
+    """That `pos` (3,) m is outside the fence, by more than `beyond_m`, or an empty string; the ground is inside."""
+    for axis, value, low, high in zip("xyz", pos.tolist(), params.geofence_low, params.geofence_high, strict=True):
+        if value > high + beyond_m or (value < low - beyond_m and axis != "z"):
+            return f"{OUTSIDE}: {axis} = {value:.6g} m, allowed {low:g} .. {high:g}"
+    return ""
+
+
 def check_start(params: ShieldParams, context: Context) -> str:
     """Why a robot at rest must not begin where it is, which braking could not mend; or an empty string. NumPy."""
     assert context.state is not None
     pos, peers = context.state.base_pos, context.peers
-    for axis, value, low, high in zip("xyz", pos.tolist(), params.geofence_low, params.geofence_high, strict=True):
-        if value > high or (value < low and axis != "z"):  # the ground is below the fence
-            return f"outside the geofence: {axis} = {value:.6g} m, allowed {low:g} .. {high:g}"
+    if outside := check_inside(params, pos):
+        return outside
     if near_what := check_clear(context, Body(double(pos)[None], np.zeros(1)), params.obstacle_m):
         return near_what
     separation_m = (

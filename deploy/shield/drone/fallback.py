@@ -6,7 +6,7 @@ from math import acos, degrees
 import numpy as np
 
 from deploy.shield.drone.constraints import active_names
-from deploy.shield.drone.distance import check_start
+from deploy.shield.drone.distance import check_inside, check_start
 from deploy.shield.drone.flight import dead_reckon, fly_to, motors_idle, sink_blind
 from deploy.shield.drone.motion import MotionCheck
 from deploy.shield.drone.params import ShieldParams
@@ -18,6 +18,7 @@ from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
 
 NO_FENCE_M = 1e6
+LEFT_M = 0.1  # outside its fence: what estimates err by, and what a gust pushes, is less
 FLIPPED_RAD = 1.4  # the shield itself asks for no tilt near it: only a collision, a gust or a broken rotor does
 STOP_TIME_S = 0.4  # a robot that trips holds the point it reaches by flying on for this long, braking on the way
 BLIND_S = 4.0  # without a state motors stop after this time: it has sunk to the ground or is beyond help
@@ -98,6 +99,9 @@ class DroneFallback:
 
     def check_start(self, state: RobotState, context: Context) -> str:
         return self.check_envelope(state) or check_start(self.params, replace(context, state=state))
+
+    def check_inside(self, state: RobotState) -> str:
+        return check_inside(self.params, state.base_pos, LEFT_M)
 
     def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
         return dead_reckon(self.spec, state, sent, elapsed_s)

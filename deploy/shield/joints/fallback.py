@@ -71,6 +71,9 @@ class JointFallback:
     def check_start(self, state: RobotState, context: Context) -> str:
         return ""
 
+    def check_inside(self, state: RobotState) -> str:
+        return ""
+
     def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
         """The joints approach their targets as fast as damping and speed limit let them; the base stays."""
         limits = self._limits
