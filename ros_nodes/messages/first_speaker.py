@@ -1,4 +1,4 @@
-"""Who spoke first on a topic of measurements or commands: what a second publisher says there counts as nothing."""
+"""Who spoke first on a topic of measurements: what a second publisher says there counts as nothing."""
 
 import time
 from typing import Any
@@ -14,7 +14,7 @@ Numbered = tuple[Taken, int | None]  # what was taken, and its publisher's numbe
 
 
 class FirstSpeaker:
-    """The messages of the publisher that was alone on a topic; to be used by one thread at a time.
+    """The newest message of the publisher that was alone on a topic; to be used by one thread at a time.
 
     rclpy does not say whose a message is, but each publisher numbers what it sends. While there are several those count
     that go on from the last number of the first one, at its rate. A second one begins with 1, and is known by that: if
@@ -22,41 +22,33 @@ class FirstSpeaker:
     middleware gives no numbers nothing counts while there are several.
     """
 
-    def __init__(self, mailbox: Mailbox, due_hz: float = 0.0):
-        """The queue of `mailbox` has to hold what comes in between, see `qos.MEASURED_IN`; `due_hz` are expected."""
-        self.mailbox, self._due_hz = mailbox, due_hz
+    def __init__(self, mailbox: Mailbox):
+        """The queue of `mailbox` has to hold what comes in between, see `qos.MEASURED_IN`."""
+        self._mailbox = mailbox
         self._doubled = False
         self._number: int | None = None  # of the first one's last message
         self._other: int | None = None  # of the second one's
         self._heard_s = self._looked_s = 0.0  # when that was taken, and when was looked last; monotonic
         self._since: tuple[float, int] | None = None  # of the window for its rate: when it began, and the number then
-        self._rate_hz = due_hz
+        self._rate_hz = 0.0
         self._room = 0.0  # how far beyond the last number the next one may be
 
-    @property
-    def doubled(self) -> str:
-        """That several publish here, in words, or an empty string."""
-        count = self.mailbox.publishers
-        return f"{self.mailbox.topic} has {count} publishers: what the first one says counts" if count > 1 else ""
-
     def take(self) -> Taken | None:
-        """The newest, and when it arrived (ns, the system's clock); None for nothing new. What is older is dropped."""
-        return found[-1] if (found := self.drain()) else None
-
-    def drain(self) -> list[Taken]:
-        """All that have come, oldest first, and when each arrived (ns, the system's clock)."""
-        found = [(taken, self.mailbox.number) for taken in self.mailbox.drain()]
+        """It, and when it arrived (ns, the system's clock); None for nothing new. What is older is dropped."""
+        found = [(taken, self._mailbox.number) for taken in self._mailbox.drain()]
         # A publisher is counted before it is heard, and one that has left may still be in the queue.
-        before, self._doubled = self._doubled, self.mailbox.publishers > 1
+        before, self._doubled = self._doubled, self._mailbox.publishers > 1
         now_s = time.monotonic()
         if before or self._doubled:
             found = self._of_the_first(found, now_s)
         elif found:
             self._learn(found[-1][1], now_s)
         self._looked_s = now_s
-        if found:
-            self._heard_s, self._number = now_s, found[-1][1]
-        return [taken for taken, _ in found]
+        if not found:
+            return None
+        self._heard_s = now_s
+        newest, self._number = found[-1]
+        return newest
 
     def _learn(self, number: int | None, now_s: float) -> None:
         """The rate of who is alone and has come to this number."""
@@ -64,7 +56,7 @@ class FirstSpeaker:
         if number is None:
             self._since = None
         elif self._since is None or number < self._since[1]:
-            self._since, self._rate_hz = (now_s, number), self._due_hz
+            self._since, self._rate_hz = (now_s, number), 0.0
         elif (elapsed_s := now_s - self._since[0]) >= RATE_OVER_S:
             self._rate_hz = max(self._rate_hz, (number - self._since[1]) / elapsed_s)
             self._since = now_s, number

@@ -25,7 +25,6 @@ from ros_nodes.messages.battery import BatteryPublisher
 from ros_nodes.messages.conversion import MessageError, base_frame, empty_state
 from ros_nodes.messages.device import DevicePublisher
 from ros_nodes.messages.diagnostics import driver_status
-from ros_nodes.messages.first_speaker import FirstSpeaker
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
 from ros_nodes.messages.names import DRIVER_STATUS
@@ -90,8 +89,7 @@ class DriverNode(ThreadNode):
         self._battery = BatteryPublisher(self) if isinstance(self._driver, HasBattery) else None
         self._read_status = self._driver.read_status if isinstance(self._driver, HasStatus) else None
         self._device = DevicePublisher(self, self._name)
-        inbox = self.subscribe(JointState, "command", qos.COMMANDS_IN, raw=True)
-        self._commands = FirstSpeaker(inbox, spec.control_hz)
+        self._commands = self.subscribe(JointState, "command", qos.COMMANDS_IN, raw=True)
         self._shield = ShieldSays(self)
         self._sent = self.advertise(JointState, "sent", qos.SENSOR)
         self._converter = CommandConverter(spec.channels, base_frame(self._name))
@@ -156,12 +154,10 @@ class DriverNode(ThreadNode):
     def _obey(self, driver: Driver) -> bool:
         """Pass the newest command on; garbage, and what a stranger says, counts as silence."""
         newest = None
-        if doubled := self._commands.doubled:
-            self.get_logger().warning(doubled, throttle_duration_sec=1.0)
         for taken in self._commands.drain():
             try:
                 command, stamp_ns = self._converter.read(taken[0])
-                self._measurements.refuse(stamp_ns, self._commands.mailbox.publishers)
+                self._measurements.refuse(stamp_ns, self._commands.publishers)
                 if not np.isfinite(command.target).all():
                     raise MessageError("command has numbers that are not finite")
             except MessageError as error:

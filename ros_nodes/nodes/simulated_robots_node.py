@@ -24,7 +24,6 @@ from ros_nodes.lifecycle.parameters import declare, declare_series_dir
 from ros_nodes.messages import qos
 from ros_nodes.messages.battery import BatteryPublisher
 from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, OdometryWriter, write_poses
-from ros_nodes.messages.first_speaker import FirstSpeaker
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
 from ros_nodes.messages.scene import read_surroundings
@@ -110,8 +109,7 @@ class SimulatedRobotsNode(ThreadNode):
         self._truth = PoseArray(poses=[Pose() for _ in mission.names])
         self._truth.header.frame_id = WORLD_FRAME
         self._commands = [
-            FirstSpeaker(self.subscribe(JointState, f"/{name}/command", qos.COMMANDS_IN, raw=True), spec.control_hz)
-            for name, spec in zip(mission.names, specs, strict=True)
+            self.subscribe(JointState, f"/{name}/command", qos.COMMANDS_IN, raw=True) for name in mission.names
         ]
         self._converters = [CommandConverter(spec.channels) for spec in specs]
         self._make_series(mission)
@@ -204,16 +202,14 @@ class SimulatedRobotsNode(ThreadNode):
             self._qpos_series.add(stamp_ns / NS, *self._team.qpos)
 
     def _receive(self) -> None:
-        for number, speaker in enumerate(self._commands):
-            if doubled := speaker.doubled:
-                self.get_logger().warning(doubled, throttle_duration_sec=1.0)
-            for taken in speaker.drain():
+        for number, inbox in enumerate(self._commands):
+            for taken in inbox.drain():
                 arrived_ns = self.clock.arrived_ns(taken[1])
                 try:
                     command, stamp_ns = self._converters[number].read(taken[0])
-                    self._measurements[number].refuse(stamp_ns, speaker.mailbox.publishers)
+                    self._measurements[number].refuse(stamp_ns, inbox.publishers)
                 except MessageError as error:  # as hardware would: what is no command does nothing
-                    self.get_logger().warning(f"{speaker.mailbox.topic}: {error}", throttle_duration_sec=1.0)
+                    self.get_logger().warning(f"{inbox.topic}: {error}", throttle_duration_sec=1.0)
                     continue
                 self._team.robots[number].receive(command.target, arrived_ns / NS)
                 self._commanded_ns = arrived_ns
