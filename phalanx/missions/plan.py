@@ -56,7 +56,7 @@ def plan_mission(
 def _plan_swap(
     policies: Mapping[str, Contract], robots: int, duration_s: float | None, kill_after_s: object, seed: int
 ) -> Mission:
-    """The swap; by default a policy is killed at the same share of its way, whatever its duration."""
+    """The swap; by default a policy is killed at the same share of its way, or so early that its robot can land."""
     for file, contract in policies.items():
         if (robot := contract.robot.name) != CRAZYFLIE:
             raise ValueError(f"{file}: is for robot {robot!r}; the swap is for {CRAZYFLIE!r}")
