@@ -18,8 +18,8 @@ class FirstSpeaker:
 
     rclpy does not say whose a message is, but each publisher numbers what it sends. While there are several those count
     that go on from the last number of the first one, at its rate. A second one begins with 1, and is known by that: if
-    it is faster it passes by once, and while the numbers of both meet, for 0.4 s at most, nothing counts. Where a
-    middleware gives no numbers nothing counts while there are several.
+    it is faster it passes by once, and while the numbers of both meet, for half a second at most, nothing counts.
+    Where a middleware gives no numbers nothing counts while there are several.
     """
 
     def __init__(self, mailbox: Mailbox):

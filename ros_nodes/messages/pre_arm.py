@@ -46,7 +46,7 @@ class PreArm:
         self._policy_s = 0.0  # when it was heard, monotonic
         self._driver_topic = node.subscribe(DiagnosticArray, DRIVER_STATUS, qos.LATCHED)
         self._driver_status: DiagnosticArray | None = None
-        self.commanders = ""  # that somebody else commands the robot, which receivers do not obey
+        self.commanders = ""  # that somebody else commands the robot too
 
     def hear(self) -> None:
         """Take what the policy and the driver said, and look who else commands the robot."""
