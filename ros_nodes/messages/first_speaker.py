@@ -8,6 +8,7 @@ from ros_nodes.lifecycle.polling import Mailbox
 RATE_OVER_S = 1.0  # the first one's rate is its highest over so long: a busy machine only slows it down
 FASTER = 1.3  # times that rate, at most, it goes on
 AT_ONCE = 5  # messages more that may come at once
+LOST_S = 1.0  # what the first one said in so long may be lost; who is out of hearing for longer is not known again
 UNSURE_S = 0.3  # without a message of the first one, after which the second one may have been taken for it
 Taken = tuple[Any, int]
 Numbered = tuple[Taken, int | None]  # what was taken, and its publisher's number of it
@@ -68,7 +69,7 @@ class FirstSpeaker:
         kept: list[Numbered] = []
         fastest_hz = FASTER * self._rate_hz
         self._room += fastest_hz * (now_s - self._looked_s)
-        self._room = min(self._room, AT_ONCE + fastest_hz * (now_s - self._heard_s))
+        self._room = min(self._room, AT_ONCE + fastest_hz * min(now_s - self._heard_s, LOST_S))
         if now_s - self._heard_s > UNSURE_S:
             self._other = None
         for taken, number in found:

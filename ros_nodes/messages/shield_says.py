@@ -22,23 +22,23 @@ class ShieldSays:
         """`mailbox`: that of another robot's status; by default that of `node`'s own robot."""
         self._mailbox = mailbox or node.subscribe(DiagnosticArray, "status", qos.LATCHED)
         self._logger = node.get_logger()
-        self._doubled = ""
+        self.doubled = ""  # that somebody else publishes there too, in words, when it was last looked at
 
     @property
     def alone(self) -> bool:
         """Whether one publisher was there when it was last looked at."""
-        return not self._doubled
+        return not self.doubled
 
     def take(self) -> ShieldMode | None:
         """What the shield said since the last call."""
         topic, publishers, taken = self._mailbox.topic, self._mailbox.publishers, self._mailbox.take()
-        before, self._doubled = self._doubled, ""
+        before, self.doubled = self.doubled, ""
         if publishers > 1:
-            self._doubled = f"{topic} has {publishers} publishers where one is due: what was heard before stays"
-        if self._doubled != before:
-            self._logger.warning(self._doubled or f"{topic} has one publisher again")
+            self.doubled = f"{topic} has {publishers} publishers where one is due: what was heard before stays"
+        if self.doubled != before:
+            self._logger.warning(self.doubled or f"{topic} has one publisher again")
         # Whose the last message is that was waiting is not known.
-        return None if taken is None or before or self._doubled else read_status(taken[0])
+        return None if taken is None or before or self.doubled else read_status(taken[0])
 
 
 class PeerStatus:

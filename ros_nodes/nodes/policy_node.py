@@ -147,7 +147,8 @@ class PolicyNode(TurnNode):
             self._hear_shield()
             self._hear_operators(now_ns)
         if not self._asked_by:
-            self._wait_for("")
+            # One that was killed is counted for long: until then the policy would not hear that it is asked.
+            self._wait_for(self._shield.doubled)
             self._tell_now_and_then()
             return
         until_ns, before_ns = now_ns + round(GRACE * 1e9 * self._period_s), due_ns - self._sensor_ns // 2

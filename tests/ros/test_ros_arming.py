@@ -1,6 +1,7 @@
 """Arming a team: what counts as a policy that flies its robot."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 from operated import OperatedStand
@@ -9,6 +10,7 @@ pytest.importorskip("rclpy")
 from hardware import load_robot
 from ros_nodes.messages.diagnostics import ShieldMode
 from ros_nodes.nodes.operator_node import _arm
+from ros_nodes.nodes.shield_node import ShieldNode
 from ros_nodes.operation import arming
 from ros_nodes.operation.arming import STEADY_S, arm
 
@@ -80,6 +82,36 @@ def test_a_robot_that_a_person_landed_or_held_is_left_to_them_while_another_wait
     _arm(asked, asked, watch)
     assert ("cf2", "arm") in orders and not [order for order in orders if order[0] == "cf1"]
     assert asked.said == [f"cf1 is {state}: {reason}; a person arms and starts it again"]
+
+
+def test_a_robot_that_lands_in_trouble_is_reset_when_it_is_down(monkeypatch):
+    """In the air it would be held where its trouble lasts, and be landed again at once."""
+    monkeypatch.setattr(arming, "STEADY_S", 0.05)
+    monkeypatch.setattr(arming, "ASK_AGAIN_S", 0.05)
+    asked, orders, looks = Asked(), [], []
+    after = {"reset": "DISARMED", "arm": "ARMED", "start": "POLICY"}
+
+    def ask(robot: str, what: str) -> None:
+        orders.append((robot, what))
+        asked.shields = [asked.shields[0], ShieldMode("NOMINAL", state=after[what])]
+
+    def watch() -> None:
+        looks.append(list(orders))
+        if len(looks) == 10:
+            asked.shields = [asked.shields[0], ShieldMode("OFF", "no request", state="FAULT")]
+
+    asked.ask = ask
+    asked.shields = [asked.shields[0], ShieldMode("LAND", "no request", state="LANDING")]
+    arm(asked, asked, watch)
+    assert looks[9] == [] and orders == [("cf2", "reset"), ("cf2", "arm"), ("cf2", "start")]
+
+
+def test_a_robot_is_stopped_before_its_stop_is_written_down():
+    """By a second signal: a disk may be slow, or hang."""
+    done = []
+    shield = SimpleNamespace(_asks=SimpleNamespace(ask=done.append), _keep_stop=done.append)
+    ShieldNode.stop_robot(shield)
+    assert done == ["estop", "emergency stop by a second signal"]
 
 
 def test_a_robot_that_falls_again_and_again_is_left_to_a_person(monkeypatch):

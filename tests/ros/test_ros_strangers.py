@@ -20,7 +20,9 @@ from test_ros_shield import Requests
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import OdometryWriter, empty_state
+from ros_nodes.messages.diagnostics import WAITS, value_of
 from ros_nodes.messages.first_speaker import FirstSpeaker
+from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.messages.operator_services import CALLS
 from ros_nodes.messages.topics import GROUND_TRUTH
 
@@ -30,6 +32,10 @@ pytestmark = pytest.mark.ros
 def status(state: str) -> DiagnosticArray:
     values = [KeyValue(key="state", value=state), KeyValue(key="mode", value="NOMINAL")]
     return DiagnosticArray(status=[DiagnosticStatus(values=values)])
+
+
+def waits(taken: tuple[DiagnosticArray, int]) -> str:
+    return value_of(WAITS, taken[0])
 
 
 def test_a_stranger_on_status_switches_no_requests_off_or_on_and_keeps_a_robot_from_being_armed(pd_bundle, tmp_path):
@@ -57,9 +63,13 @@ def test_a_stranger_on_status_switches_no_requests_off_or_on_and_keeps_a_robot_f
         team.watch("cf1", 5.0)
         assert team.authority("cf1") == "DISARMED"
         stranger = team.node.create_publisher(DiagnosticArray, "/cf1/status", qos.HISTORY)
+        policy = Mailbox(team.node, DiagnosticArray, f"/cf1/{POLICY_STATUS}", qos.LATCHED)
         assert heard("POLICY") == 0
         assert "status has 2 publishers where one is due" in team.asked("cf1", "arm")
+        assert "status has 2 publishers where one is due" in waits(policy.take())  # it counts for itself
         team.node.destroy_publisher(stranger)
+        team.watch("cf1", 0.7)
+        assert waits(policy.take()) == ""
         team.ask("cf1", "arm")
 
 
@@ -136,6 +146,9 @@ def test_the_numbers_of_the_first_publisher_tell_it_from_a_second_one(monkeypatc
     assert wrong == 0 and said == str(own - 1)
     assert heard(strange) == "" and heard() == "" and heard(strange + 1) == str(strange + 1), "the first one has gone"
     assert heard(None, publishers=2) == "", "a middleware without numbers"
+    assert heard(1) == "" and all(heard(number) for number in range(2, 200)), "50 Hz"
+    assert heard(320, publishers=2, after_s=8.0) == "", "more than is lost in a second: another one has counted so far"
+    assert heard(200, publishers=2) == "200"
 
 
 @pytest.mark.parametrize("other_hz", [10, 40, 51, 55, 60, 64, 70, 100, 300, 2000])
