@@ -19,26 +19,22 @@ from ros_nodes.lifecycle.clock import SenderClock
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import TurnNode
 from ros_nodes.lifecycle.parameters import NEVER, declare, declare_series_dir, declare_trusted_keys
-from ros_nodes.lifecycle.stop_file import StopFile
 from ros_nodes.lifecycle.turns import Cycles, Wait
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import MessageError, base_frame
 from ros_nodes.messages.delays import Delays
 from ros_nodes.messages.diagnostics import ShieldStatus
 from ros_nodes.messages.joints import CommandConverter
-from ros_nodes.messages.local_orders import ESTOP, Outcome
 from ros_nodes.messages.operate_action import Standing
-from ros_nodes.messages.operator_services import OperatorServices
 from ros_nodes.messages.shield_inputs import ShieldInputs, declare_inputs
 from ros_nodes.nodes.shield_limits import declare_limits, limits_of_bundle
+from ros_nodes.nodes.shield_orders import TROUBLE, ShieldOrders
 
 SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us", "arrived")
 SERIES_CAPACITY = 200_000
 MISSING_AFTER = 1.25  # periods after the last request at which the next one counts as missing
 SLOW_S = 0.1  # what is said now and then is heard so often, by all robots of a process at the same moment
 ACKED_S = 0.3
-TROUBLE = (State.LANDING, State.STOPPED, State.FAULT)
-MOVES_ON = ("arm", "start", "hold", "reset")  # what would keep a robot up whose process ends
 JUST_NS = 100_000  # later than a bound: ages are floating-point seconds
 SPARE = 0.25  # of a period more that a request may be old which was late itself: holds of a busy machine stay rare
 FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle
@@ -52,13 +48,9 @@ class ShieldNode(TurnNode):
 
     def __init__(self, namespace: str = "") -> None:
         super().__init__("shield", namespace)
-        self._asks = OperatorServices(
-            self, lambda: self.is_active, self._keep_stop, lambda: not self.clock.is_simulated, self._standing
-        )
-        self._stop_file = StopFile(self._stop_dir, self.robot_name)
+        self._orders = ShieldOrders(self, self.robot_name, self._stop_dir, self._standing)
         self._authority: Authority | None = None
         self._inputs: ShieldInputs | None = None
-        self._winds_down = False
 
     def _standing(self) -> Standing | None:
         authority = self._authority
@@ -118,24 +110,20 @@ class ShieldNode(TurnNode):
         authority = self._authority
         if authority is None or authority.state in AT_REST:
             return True
-        if not self._winds_down:
-            self._winds_down = True
-            self.get_logger().warning(f"{self.robot_name}: asked to end, so it lands first; a second signal stops it")
-            self._asks.ask("end")
+        self._orders.wind_down()
         return False
 
     def stop_robot(self) -> None:
-        self._asks.ask(ESTOP)
-        self._keep_stop("emergency stop by a second signal")  # after it is on its way: a disk may be slow
+        self._orders.stop()
 
     def destroy_node(self) -> None:
-        self._asks.close()
+        self._orders.close()
         super().destroy_node()
 
     def cycles(self) -> Cycles:
         assert self._inputs is not None
         authority = self._authority = Authority(Shield(self._params, self._spec), self._start, self._tell)
-        if reason := self._stop_file.read():  # a stop outlives every process: only a reset ends it
+        if reason := self._orders.kept_stop():  # a stop outlives every process: only a reset ends it
             authority.estop(reason)
         if self._description:
             self._description_publisher.publish(String(data=self._description))
@@ -146,7 +134,7 @@ class ShieldNode(TurnNode):
             yield from self._filter(authority, self._inputs)
         finally:
             self._authority = None
-            self._asks.drop()
+            self._orders.drop()
 
     def _filter(self, authority: Authority, inputs: ShieldInputs) -> Cycles:
         """A step for every request, and for every one that is missing."""
@@ -205,7 +193,7 @@ class ShieldNode(TurnNode):
     def _step(self, authority: Authority, inputs: ShieldInputs, now_ns: int, arrived: bool) -> None:
         now_s = now_ns * 1e-9
         context = inputs.context(now_ns)
-        self._asks.serve(partial(self._act, authority, inputs, now_s))
+        self._orders.serve(authority, inputs, now_s)
         age_s = (now_ns - self._request_ns) * 1e-9
         self._watch_delays(authority.state, now_s, inputs.age_s, age_s)
         command, report = authority.step(now_s, context, self._request, age_s)
@@ -243,41 +231,6 @@ class ShieldNode(TurnNode):
             self._status.note(delay)
             self.get_logger().warning(f"{self.robot_name}: {delay}")
 
-    def _act(self, authority: Authority, inputs: ShieldInputs, now_s: float, what: str) -> Outcome:
-        """Do what a person asked for; also what is so already is answered as such."""
-        before = authority.state
-        refused = self._obey(authority, inputs, now_s, what)
-        if refused or authority.state is not before:
-            return Outcome(not refused, refused)
-        if what == "reset":
-            return Outcome(True, f"nothing to reset: the robot is {before.name}")
-        why = f" ({authority.reason})" if before in (State.STOPPED, State.FAULT) else ""
-        return Outcome(True, f"already {before.name}{why}")
-
-    def _obey(self, authority: Authority, inputs: ShieldInputs, now_s: float, what: str) -> str:
-        """Why not, or an empty string."""
-        if what == ESTOP:
-            authority.estop()
-            return ""
-        if self._winds_down and what in MOVES_ON:
-            return f"{what}: its process is ending, and lands it first"
-        if what == "arm":
-            return authority.arm(inputs.missing())
-        if what == "start" and (other := inputs.other_policy()):
-            return f"start: {other}"
-        if what == "reset" and authority.state in TROUBLE:
-            if trouble := inputs.lasting_trouble():
-                return f"reset: {trouble}"
-            if authority.state is State.STOPPED:
-                try:
-                    self._stop_file.clear()
-                except OSError as error:
-                    return f"reset: {error}"
-                if self._asks.stop_waits:  # it may have been the file of that one
-                    self._keep_stop("emergency stop during a reset")
-                    return "reset: stopped"
-        return authority.ask(what, now_s)
-
     def health(self) -> tuple[bytes, str, dict[str, str]]:
         """The level of `status`, or a warning of a battery that is low or a clock that differs; charge and clocks."""
         warnings, values = self._inputs.health() if self._inputs else ([], {})
@@ -285,15 +238,6 @@ class ShieldNode(TurnNode):
         if level == DiagnosticStatus.OK and warnings:
             level, message = DiagnosticStatus.WARN, ""
         return level, "; ".join(filter(None, [message, *warnings])), values | summary
-
-    def _keep_stop(self, reason: str) -> str:
-        """Why it is not kept for a restart, or an empty string."""
-        try:
-            self._stop_file.write(reason)
-        except OSError as error:
-            self.get_logger().error(said := f"the stop holds, but it is not kept for a restart: {error}")
-            return said
-        return ""
 
     def _tell(self, change: Change) -> None:
         text = f"{self.robot_name}: {change.before.name} -> {change.after.name}: {change.reason}"

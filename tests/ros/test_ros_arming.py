@@ -10,7 +10,7 @@ pytest.importorskip("rclpy")
 from hardware import load_robot
 from ros_nodes.messages.diagnostics import ShieldMode
 from ros_nodes.nodes.operator_node import _arm
-from ros_nodes.nodes.shield_node import ShieldNode
+from ros_nodes.nodes.shield_orders import ShieldOrders
 from ros_nodes.operation import arming
 from ros_nodes.operation.arming import STEADY_S, arm
 
@@ -109,8 +109,7 @@ def test_a_robot_that_lands_in_trouble_is_reset_when_it_is_down(monkeypatch):
 def test_a_robot_is_stopped_before_its_stop_is_written_down():
     """By a second signal: a disk may be slow, or hang."""
     done = []
-    shield = SimpleNamespace(_asks=SimpleNamespace(ask=done.append), _keep_stop=done.append)
-    ShieldNode.stop_robot(shield)
+    ShieldOrders.stop(SimpleNamespace(_asks=SimpleNamespace(ask=done.append), _keep_stop=done.append))
     assert done == ["estop", "emergency stop by a second signal"]
 
 
