@@ -125,7 +125,7 @@ def run_nodes(nodes: Mapping[str, Callable[[], ManagedNode]]) -> NoReturn:
         executor.add_node(hub)
         turns = Turns(hub.context)
         for node in made:
-            node.hub = hub
+            node.hub, node.beside = hub, made
             if isinstance(node, TurnNode):
                 node.turns = turns
         _say_together(hub, [node.health_report.hand_over() for node in made])

@@ -3,7 +3,7 @@
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -47,6 +47,7 @@ class ManagedNode(LifecycleNode, ABC):
         self._mailboxes: list[Mailbox] = []  # what it hears
         self.health_report = Health(self, self.clock, self._mailboxes, lambda: self._failed, lambda: self.health())
         self.hub: Node = self  # subscribes to what nodes of this process share
+        self.beside: Sequence[ManagedNode] = ()  # all nodes of this process, where they are several
         self._undo: list[Callable[[], object]] = []  # all that `configure` has begun
         self._failed = False  # the loop ended by an exception
         self.wake = self.create_guard_condition(lambda: None).trigger  # the executor, from any thread

@@ -28,6 +28,7 @@ from ros_nodes.messages.diagnostics import driver_status
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
 from ros_nodes.messages.names import DRIVER_STATUS
+from ros_nodes.messages.own_commands import COMMAND, own_commands
 from ros_nodes.messages.shield_says import ShieldSays
 from ros_nodes.messages.subscriptions import place
 from ros_nodes.messages.transforms import declare_tf_hz, make_transforms
@@ -89,7 +90,9 @@ class DriverNode(ThreadNode):
         self._battery = BatteryPublisher(self) if isinstance(self._driver, HasBattery) else None
         self._read_status = self._driver.read_status if isinstance(self._driver, HasStatus) else None
         self._device = DevicePublisher(self, self._name)
-        self._commands = self.subscribe(JointState, "command", qos.COMMANDS_IN, raw=True)
+        # Beside its shield it obeys that alone, whoever else may say `command`.
+        here = own_commands(self, "shield")
+        self._commands = here or self.subscribe(JointState, COMMAND, qos.COMMANDS_IN, raw=True)
         self._shield = ShieldSays(self)
         self._sent = self.advertise(JointState, "sent", qos.SENSOR)
         self._converter = CommandConverter(spec.channels, base_frame(self._name))

@@ -26,6 +26,7 @@ from ros_nodes.messages.delays import Delays
 from ros_nodes.messages.diagnostics import ShieldStatus
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.operate_action import Standing
+from ros_nodes.messages.own_commands import COMMAND, own_commands
 from ros_nodes.messages.shield_inputs import ShieldInputs, declare_inputs
 from ros_nodes.nodes.shield_limits import declare_limits, limits_of_bundle
 from ros_nodes.nodes.shield_orders import TROUBLE, ShieldOrders
@@ -88,7 +89,8 @@ class ShieldNode(TurnNode):
         self._inputs = ShieldInputs(self, spec, self._params, self._given, self._fingerprint, self._requested)
         self._sender = SenderClock(self.clock)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
-        self._publisher = self.advertise(JointState, "command", qos.COMMAND_OUT)
+        self._publisher = self.advertise(JointState, COMMAND, qos.COMMAND_OUT)
+        self._driver = own_commands(self, "driver")
         self._status_publisher = self.advertise(DiagnosticArray, "status", qos.HISTORY)
         # Its last word says how it ended; a process that is gone sends nothing again.
         self.on_release(partial(self._status_publisher.wait_for_all_acked, Duration(seconds=ACKED_S)))
@@ -201,7 +203,10 @@ class ShieldNode(TurnNode):
             stamp_ns = (self._request_ns if arrived else inputs.measured_ns) or now_ns
             # A request that comes after it was missed rests on an older measurement than the command in its place did.
             self._stamp_ns = max(stamp_ns, min(self._stamp_ns, now_ns))
-            self._publisher.publish(self._converter.write(command, self._stamp_ns))
+            message = self._converter.write(command, self._stamp_ns)
+            if self._driver:
+                self._driver.put(message)
+            self._publisher.publish(message)
         if self._status.update(now_s, authority.state, authority.reason, report, age_s, inputs.age_s):
             self._status_publisher.publish(self._status.message(now_ns, *inputs.heard()))
         if self._series:
