@@ -48,14 +48,22 @@ class DeviceTopic:
     def __init__(self, node: ManagedNode):
         self.mailbox = node.subscribe(DiagnosticArray, TOPIC, qos.LATCHED)
         self._publishers, self._fault = 0, ""
+        self._is_unsure = False  # two spoke, and since then the one that is left has said nothing
 
     def hear(self) -> str:
         """Why the device does not obey, or must not be armed; empty for none, and where no driver says anything."""
         before, self._publishers = self._publishers, self.mailbox.publishers
         taken = self.mailbox.take()
-        if not self._publishers:
-            self._fault = ""
-        elif taken is not None and max(before, self._publishers) == 1:  # else whose it was is not known
+        if max(before, self._publishers) > 1:
+            self._is_unsure = True  # whose a message was is not known
+        elif not self._publishers:
+            self._fault, self._is_unsure = "", False
+        elif taken is not None:
+            self._is_unsure = False
             fault = value_of(FAULT, taken[0])[:LONGEST]
             self._fault = f"device: {fault}" if fault else ""
         return self._fault
+
+    def missing(self) -> str:
+        """Why the robot must not be armed; empty for nothing."""
+        return self.hear() or ("device: it has said nothing since two spoke for it" if self._is_unsure else "")

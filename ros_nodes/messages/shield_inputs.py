@@ -115,7 +115,7 @@ class ShieldInputs:
             *self._pre_arm.missing(self._peers.peers),
             *self._around.missing(),
             *self._battery.missing(),
-            *filter(None, [self._device.hear()]),
+            *filter(None, [self._device.missing()]),
             *clocks,
         ]
 

@@ -161,6 +161,21 @@ def test_a_fault_of_a_device_is_forgotten_with_who_said_it(tmp_path):
         team.watch("cf1", 0.5)
         refused = team.asked("cf1", "arm")
         assert "device: mine" in refused and len(refused) < 500
+        another = team.node.create_publisher(DiagnosticArray, "/cf1/device", qos.LATCHED)
+        another.publish(DiagnosticArray(status=[DiagnosticStatus()]))
+        team.watch("cf1", 0.5)
+        team.node.destroy_publisher(stranger)
+        team.watch("cf1", 0.5)
+        assert "device: mine" in team.asked("cf1", "arm"), "who is left has said nothing since"
+        another.publish(DiagnosticArray(status=[DiagnosticStatus()]))
+        team.ask("cf1", "arm")
+        team.ask("cf1", "disarm")
+        stranger = team.node.create_publisher(DiagnosticArray, "/cf1/device", qos.LATCHED)
+        stranger.publish(DiagnosticArray(status=[DiagnosticStatus(values=[fault])]))
+        team.watch("cf1", 0.5)
+        team.node.destroy_publisher(another)
+        team.watch("cf1", 0.5)
+        assert "it has said nothing since two spoke for it" in team.asked("cf1", "arm")
         team.node.destroy_publisher(stranger)
         team.ask("cf1", "arm")
 
