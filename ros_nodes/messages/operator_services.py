@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswer
 from functools import partial
+from math import inf
 from queue import SimpleQueue
 from threading import Event
 
@@ -20,6 +21,11 @@ SERVICES = ("arm", "disarm", "start", "land", "hold", ESTOP, "reset")
 CALLS = QoSProfile(depth=500, reliability=ReliabilityPolicy.RELIABLE)
 ANSWER_WITHIN_S = 1.0  # the shield's thread serves once a cycle
 STOP_RULES_S = 0.3  # after a stop: what comes now may have been sent before it, and have waited in a queue
+# What a middleware sends again, where a socket was full, comes seconds later, and says when it was sent. Whose clock
+# differs by more than this may order again at once; by less, and behind, so much later.
+SENT_AGAIN_S, OLDEST_S = 5.0, 60.0
+STOOD_S = 1.0  # between two looks: the process stood still, and who asked meanwhile may be gone
+OLD = "sent before the stop, or while the process stood still, by its sender's clock; ask again"
 QUEUED_S = 0.05  # nor is done what follows something refused so soon: the queue is not empty yet
 
 
@@ -40,13 +46,17 @@ class OperatorServices:
         the shield will look at it. `standing` is who has the robot and why, for the action of the same orders.
         """
         self._is_active, self._keep_stop, self._waits = is_active, keep_stop, waits
-        self._asked: SimpleQueue[tuple[str, Future[Outcome]]] = SimpleQueue()
+        self._asked: SimpleQueue[tuple[str, Future[Outcome], int]] = SimpleQueue()
+        self._before_ns = 0  # what was sent before it is not done; the system's clock
+        self._looked_s = inf  # when the shield's thread looked last, monotonic
         self._stop_came = Event()  # since the shield's thread looked last
         self._stop_rules_until_s, self._not_kept = 0.0, ""
         served = {
             name: node.create_service(Trigger, f"shield/{name}", partial(self._serve, name), qos_profile=CALLS)
             for name in SERVICES
         }
+        for name, service in served.items():
+            service.timed = partial(self._serve, name)
         self._stops = served[ESTOP]
         self._action = OperateAction(node, self._order_after_stops, standing)
         self._here = LocalOrders(node.context.get_domain_id(), node.get_namespace().strip("/"), self._answer)
@@ -60,7 +70,7 @@ class OperatorServices:
 
     def ask(self, name: str) -> None:
         """Ask as a service call would, without waiting for the answer."""
-        self._asked.put((name, Future()))
+        self._asked.put((name, Future(), time.time_ns()))
 
     def serve(self, act: Callable[[str], Outcome]) -> None:
         """For the shield's thread, every cycle: `act(name)` does what was asked for, or says why not.
@@ -68,15 +78,22 @@ class OperatorServices:
         A stop wins over everything that was asked in the same cycle, in either order. What was
         answered with a failure is not done later.
         """
+        now_s = time.monotonic()
+        if self._waits() and now_s - self._looked_s > STOOD_S:  # simulated time may stand still for long
+            self._before_ns = time.time_ns()
+        self._looked_s = now_s
         self._stop_came.clear()
-        waiting: list[tuple[str, Future[Outcome]]] = []
+        waiting: list[tuple[str, Future[Outcome], int]] = []
         while not self._asked.empty():
             waiting.append(self._asked.get_nowait())
-        stopped = any(name == ESTOP for name, _ in waiting)
-        for name, answer in waiting:
+        stopped = any(name == ESTOP for name, *_ in waiting)
+        for name, answer, sent_ns in waiting:
             if not answer.set_running_or_notify_cancel():
                 continue
-            answer.set_result(Outcome(False, f"{name}: stopped") if stopped and name != ESTOP else act(name))
+            if name != ESTOP and (stopped or self._is_old(sent_ns)):
+                answer.set_result(Outcome(False, f"{name}: stopped" if stopped else f"{name}: {OLD}"))
+            else:
+                answer.set_result(act(name))
 
     @property
     def stop_waits(self) -> bool:
@@ -86,15 +103,24 @@ class OperatorServices:
     def drop(self) -> None:
         """Refuse what has not been served: the shield's thread has ended."""
         self.serve(lambda name: Outcome(False, f"{name}: the shield is not active"))
+        self._looked_s = inf
 
-    def _serve(self, name: str, request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+    def _is_old(self, sent_ns: int) -> bool:
+        """Whether it was sent before the last stop, or before the process stood still."""
+        return 0 < self._before_ns - sent_ns < OLDEST_S * 1e9
+
+    def _serve(
+        self, name: str, request: Trigger.Request, response: Trigger.Response, sent_ns: int = 0
+    ) -> Trigger.Response:
         self._serve_stops()
-        response.success, response.message = self._answer(name)
+        response.success, response.message = self._answer(name, sent_ns)
         return response
 
     def _order_after_stops(self, name: str) -> Future[Outcome]:
+        """Of the action, whose goals do not tell when they were sent."""
         self._serve_stops()
-        return self.order(name)
+        resent = time.monotonic() < self._stop_rules_until_s - STOP_RULES_S + SENT_AGAIN_S
+        return self.order(name, time.time_ns() - round(SENT_AGAIN_S * 1e9) if resent else 0)
 
     def _serve_stops(self) -> None:
         """Stops that wait in their queue come before all else: where a process stood still, all queues are full."""
@@ -102,24 +128,29 @@ class OperatorServices:
             success, message = self._answer(ESTOP)
             self._stops.send_response(Trigger.Response(success=success, message=message), taken[1])
 
-    def order(self, name: str) -> Future[Outcome]:
-        """Have the shield's thread do it, from any other thread; what will have come of it.
+    def order(self, name: str, sent_ns: int = 0) -> Future[Outcome]:
+        """Have the shield's thread do it, from any other thread; what will have come of it. `sent_ns`: now, if 0.
 
         After a stop nothing else is done for a moment: services have queues of their own, and their calls no times.
         """
         answer: Future[Outcome] = Future()
+        sent_ns = sent_ns or time.time_ns()
         if name not in SERVICES:
             answer.set_result(Outcome(False, f"{name}: not one of {', '.join(SERVICES)}"))
             return answer
         if name == ESTOP:
             self._stop_rules_until_s = time.monotonic() + STOP_RULES_S
+            self._before_ns = time.time_ns()
+        elif self._is_old(sent_ns):
+            answer.set_result(Outcome(False, f"{name}: {OLD}"))
+            return answer
         elif (now_s := time.monotonic()) < self._stop_rules_until_s:
             self._stop_rules_until_s = max(self._stop_rules_until_s, now_s + QUEUED_S)
             answer.set_result(Outcome(False, f"{name}: stopped; ask again"))
             return answer
         is_active = self._is_active()
         if is_active:
-            self._asked.put((name, answer))
+            self._asked.put((name, answer, sent_ns))
         if name == ESTOP:
             self._stop_came.set()
             reason = f"emergency stop by service, {time.strftime('%Y-%m-%d %H:%M:%S')}"
@@ -130,8 +161,8 @@ class OperatorServices:
             answer.set_result(Outcome(False, f"{name}: the shield is not active{kept}"))
         return answer
 
-    def _answer(self, name: str) -> Outcome:
-        answer = self.order(name)
+    def _answer(self, name: str, sent_ns: int = 0) -> Outcome:
+        answer = self.order(name, sent_ns)
         if not answer.done() and not self._waits():
             return Outcome(True, "asked; the outcome is on `status`")
         try:

@@ -71,7 +71,7 @@ class PreArm:
         silent = [n for n, age in zip(self._peers, peers.age, strict=True) if n not in never and age > self._silent_s]
         found.append(f"never heard of {', '.join(never)}" if never else "")
         found.append(f"no word from {', '.join(silent)} for over {self._silent_s:g} s" if silent else "")
-        found += [self._policy(), self._driver()]
+        found += [self.policy_missing(), self._driver()]
         return [reason for reason in found if reason]
 
     def strangers(self) -> str:
@@ -85,20 +85,15 @@ class PreArm:
         count = self._node.count_publishers(topic)
         return "" if least <= count <= 1 else _wrong(topic, count)
 
-    def _policy(self) -> str:
-        if not self._fingerprint:
-            return ""
+    def policy_missing(self) -> str:
+        """Why the robot must not be given to its policy; a program of the user's own says nothing, and may have it."""
         if self._policy_status is None or not self._policy_topic.publishers:
-            return "no status of the policy"
+            return "no status of the policy" if self._fingerprint else ""
         if (silent_s := time.monotonic() - self._policy_s) > POLICY_SILENT_S:
             return f"the policy is silent for {silent_s:.1f} s"
         if waits := value_of(WAITS, self._policy_status):
             return f"the policy: {waits}"
-        return self.other_policy()
-
-    def other_policy(self) -> str:
-        """Whether the policy said that it has another file than the shield was set up for, in words; or nothing."""
-        if not self._fingerprint or self._policy_status is None:
+        if not self._fingerprint:
             return ""
         given = value_of(FINGERPRINT, self._policy_status) or "?"
         if given != self._fingerprint:

@@ -119,10 +119,10 @@ class ShieldInputs:
             *clocks,
         ]
 
-    def other_policy(self) -> str:
-        """Whether the policy has another file than the shield was set up for, in words; or an empty string."""
+    def policy_missing(self) -> str:
+        """Why the robot must not be given to its policy now; or an empty string."""
         self._pre_arm.hear()
-        return self._pre_arm.other_policy()
+        return self._pre_arm.policy_missing()
 
     def health(self) -> tuple[list[str], dict[str, str]]:
         """What to warn of, and values for `/diagnostics`: of the battery, other computers' clocks, and commanders."""

@@ -28,13 +28,14 @@ from ros_nodes.messages.diagnostics import driver_status
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.measurements import Measurements
 from ros_nodes.messages.names import DRIVER_STATUS
-from ros_nodes.messages.own_commands import COMMAND, own_commands
+from ros_nodes.messages.own_shield import COMMAND, own_shield
 from ros_nodes.messages.shield_says import ShieldSays
 from ros_nodes.messages.subscriptions import place
 from ros_nodes.messages.transforms import declare_tf_hz, make_transforms
 
 NS = 1_000_000_000
 SILENT = (State.DISARMED.name, State.FAULT.name)  # in which a shield may have nothing to say
+STOOD = 0.5  # of the silence that stops a robot: a loop that begins again so much later has stood still
 OBEYED = tuple(state.name for state in (State.ARMED, State.STARTING, State.POLICY, State.LANDING))
 
 
@@ -90,10 +91,10 @@ class DriverNode(ThreadNode):
         self._battery = BatteryPublisher(self) if isinstance(self._driver, HasBattery) else None
         self._read_status = self._driver.read_status if isinstance(self._driver, HasStatus) else None
         self._device = DevicePublisher(self, self._name)
-        # Beside its shield it obeys that alone, whoever else may say `command`.
-        here = own_commands(self, "shield")
-        self._commands = here or self.subscribe(JointState, COMMAND, qos.COMMANDS_IN, raw=True)
-        self._shield = ShieldSays(self)
+        # Beside its shield it obeys that alone, whoever else may say `command` or `status`.
+        self._here = own_shield(self, "shield")
+        self._commands = self._here or self.subscribe(JointState, COMMAND, qos.COMMANDS_IN, raw=True)
+        self._shield = None if self._here else ShieldSays(self)
         self._sent = self.advertise(JointState, "sent", qos.SENSOR)
         self._converter = CommandConverter(spec.channels, base_frame(self._name))
 
@@ -111,12 +112,16 @@ class DriverNode(ThreadNode):
         # Whether the device is to move: a stop leaves that as it was. None before the shield has said anything.
         self._is_armed: bool | None = None
         heard_ns: int | None = None
+        silence_ns, last_ns = round(self._command_timeout_s * NS), self.clock.now_ns()
         while (tick := deadlines.wait(stopped)) is not None:
             now_ns = tick.woke_ns
+            if heard_ns and now_ns - last_ns > STOOD * silence_ns:  # it stood still itself, and did not listen
+                heard_ns += now_ns - last_ns
+            last_ns = now_ns
             heard_ns = heard_ns and min(heard_ns, now_ns)  # /clock may begin again: then silence counts from there
             if self._follow_shield(driver) or self._obey(driver):
                 heard_ns = now_ns
-            elif self._is_armed is not False and heard_ns and now_ns - heard_ns > self._command_timeout_s * NS:
+            elif self._is_armed is not False and heard_ns and now_ns - heard_ns > silence_ns:
                 silent = f"no command for {self._command_timeout_s:g} s"
                 self.get_logger().error(f"{self._name}: {silent}: the driver stops the robot")  # before: it takes time
                 self._device.update(DeviceStatus(bool(self._is_armed), f"{silent}: its driver stops it"), now_ns)
@@ -138,14 +143,12 @@ class DriverNode(ThreadNode):
 
         A person arms it: never a stop, nor a driver that began while its shield had the robot.
         """
-        said = self._shield.take()
+        state = self._hear_shield()
         silent = (*SILENT, State.STOPPED.name) if getattr(driver, "stops_disarmed", False) else SILENT
-        if said is None:
+        self._shield_state = state or self._shield_state
+        if state not in (*silent, *OBEYED):
             return False
-        self._shield_state = said.state
-        if said.state not in (*silent, *OBEYED):
-            return False
-        before, self._is_armed = self._is_armed, said.state not in silent
+        before, self._is_armed = self._is_armed, state not in silent
         if self._is_armed is before:
             return False
         if not self._is_armed:
@@ -153,6 +156,13 @@ class DriverNode(ThreadNode):
         elif before is False:
             driver.arm()
         return self._is_armed
+
+    def _hear_shield(self) -> str:
+        """Its state, by name; empty for nothing new."""
+        if self._here:
+            return self._here.state
+        said = self._shield.take() if self._shield else None
+        return said.state if said else ""
 
     def _obey(self, driver: Driver) -> bool:
         """Pass the newest command on; garbage, and what a stranger says, counts as silence."""

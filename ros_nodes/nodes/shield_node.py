@@ -26,7 +26,7 @@ from ros_nodes.messages.delays import Delays
 from ros_nodes.messages.diagnostics import ShieldStatus
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.operate_action import Standing
-from ros_nodes.messages.own_commands import COMMAND, own_commands
+from ros_nodes.messages.own_shield import COMMAND, own_shield
 from ros_nodes.messages.shield_inputs import ShieldInputs, declare_inputs
 from ros_nodes.nodes.shield_limits import declare_limits, limits_of_bundle
 from ros_nodes.nodes.shield_orders import TROUBLE, ShieldOrders
@@ -90,7 +90,7 @@ class ShieldNode(TurnNode):
         self._sender = SenderClock(self.clock)
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, COMMAND, qos.COMMAND_OUT)
-        self._driver = own_commands(self, "driver")
+        self._driver = own_shield(self, "driver")
         self._status_publisher = self.advertise(DiagnosticArray, "status", qos.HISTORY)
         # Its last word says how it ended; a process that is gone sends nothing again.
         self.on_release(partial(self._status_publisher.wait_for_all_acked, Duration(seconds=ACKED_S)))
@@ -137,6 +137,8 @@ class ShieldNode(TurnNode):
         finally:
             self._authority = None
             self._orders.drop()
+            if self._driver:
+                self._driver.state = ""
 
     def _filter(self, authority: Authority, inputs: ShieldInputs) -> Cycles:
         """A step for every request, and for every one that is missing."""
@@ -207,6 +209,8 @@ class ShieldNode(TurnNode):
             if self._driver:
                 self._driver.put(message)
             self._publisher.publish(message)
+        if self._driver:
+            self._driver.state = authority.state.name
         if self._status.update(now_s, authority.state, authority.reason, report, age_s, inputs.age_s):
             self._status_publisher.publish(self._status.message(now_ns, *inputs.heard()))
         if self._series:

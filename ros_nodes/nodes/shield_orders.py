@@ -75,8 +75,8 @@ class ShieldOrders:
             return f"{what}: its process is ending, and lands it first"
         if what == "arm":
             return authority.arm(inputs.missing())
-        if what == "start" and (other := inputs.other_policy()):
-            return f"start: {other}"
+        if what == "start" and authority.state is State.ARMED and (missing := inputs.policy_missing()):
+            return f"start: {missing}"
         if what == "reset" and authority.state in TROUBLE:
             if trouble := inputs.lasting_trouble():
                 return f"reset: {trouble}"

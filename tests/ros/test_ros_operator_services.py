@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -17,7 +18,7 @@ from ros_nodes.lifecycle.executor import LastingExecutor
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.lifecycle.stop_file import StopFile
 from ros_nodes.messages.local_orders import Outcome, ask_here
-from ros_nodes.messages.operator_services import QUEUED_S, STOP_RULES_S, OperatorServices
+from ros_nodes.messages.operator_services import QUEUED_S, STOOD_S, STOP_RULES_S, OperatorServices
 
 
 @pytest.fixture
@@ -100,6 +101,42 @@ def test_a_stop_in_the_queue_of_its_service_comes_before_all_that_waits_in_other
     thread.join()
     executor.shutdown()
     assert done == ["estop"] and [name for name, answer in answers.items() if answer.result().success] == ["estop"]
+    services.close()
+
+
+def test_what_was_sent_before_a_stop_is_not_done_however_late_it_comes(node):
+    """As where a socket was full, and the middleware sends it again seconds later; or where a process stood still."""
+    executor, done = LastingExecutor(context=node.context), list[str]()
+    services = OperatorServices(node, lambda: True, lambda reason: "")
+    client = node.create_client(Trigger, "shield/reset")
+    assert client.wait_for_service(patience(5.0))
+
+    def act() -> None:
+        services.serve(lambda name: done.append(name) or Outcome(True))
+
+    def answered(late_s: float, before: Callable[[], object] = lambda: None) -> str:
+        answer = client.call_async(Trigger.Request())
+        before()
+        time.sleep(late_s)
+        executor.add_node(node)
+        until = time.monotonic() + patience(5.0)
+        spinning = threading.Thread(target=lambda: [executor.spin_once(0.02) for _ in range(1000) if not answer.done()])
+        spinning.start()
+        while not answer.done() and time.monotonic() < until:
+            act()
+            time.sleep(0.002)
+        spinning.join()
+        executor.remove_node(node)
+        return "" if answer.result().success else answer.result().message
+
+    act()
+    assert answered(0.0) == "" and done == ["reset"]
+    assert "sent before the stop" in answered(2 * STOP_RULES_S, lambda: services.order("estop"))
+    assert done == ["reset", "estop"]
+    assert answered(0.0) == ""
+    assert "while the process stood still" in answered(1.2 * STOOD_S), "nobody looked meanwhile"
+    assert answered(0.0) == "" and done == ["reset", "estop", "reset", "reset"]
+    executor.shutdown()
     services.close()
 
 
