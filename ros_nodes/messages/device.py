@@ -7,6 +7,7 @@ from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import set_stamp
 from ros_nodes.messages.diagnostics import value_of
+from ros_nodes.messages.first_speaker import OneSpeaker
 
 TOPIC = "device"
 ARMED, FAULT = "armed", "fault"
@@ -48,20 +49,22 @@ class DeviceTopic:
     def __init__(self, node: ManagedNode):
         self.mailbox = node.subscribe(DiagnosticArray, TOPIC, qos.LATCHED)
         self._publishers, self._fault = 0, ""
-        self._is_unsure = False  # two spoke, and since then the one that is left has said nothing
+        self._speaker = OneSpeaker()
+        self._is_unsure = False  # two spoke, or another one did, and since then who is left has said nothing
 
     def hear(self) -> str:
         """Why the device does not obey, or must not be armed; empty for none, and where no driver says anything."""
         before, self._publishers = self._publishers, self.mailbox.publishers
         taken = self.mailbox.take()
         if max(before, self._publishers) > 1:
-            self._is_unsure = True  # whose a message was is not known
+            self._is_unsure, self._speaker = True, OneSpeaker()  # whose a message was is not known
         elif not self._publishers:
-            self._fault, self._is_unsure = "", False
+            self._fault, self._is_unsure, self._speaker = "", False, OneSpeaker()
         elif taken is not None:
-            self._is_unsure = False
-            fault = value_of(FAULT, taken[0])[:LONGEST]
-            self._fault = f"device: {fault}" if fault else ""
+            self._is_unsure = not self._speaker.believes(self.mailbox.number)
+            if not self._is_unsure:
+                fault = value_of(FAULT, taken[0])[:LONGEST]
+                self._fault = f"device: {fault}" if fault else ""
         return self._fault
 
     def missing(self) -> str:

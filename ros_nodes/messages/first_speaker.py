@@ -1,6 +1,7 @@
 """Who spoke first on a topic of measurements: what a second publisher says there counts as nothing."""
 
 import time
+from math import inf
 from typing import Any
 
 from ros_nodes.lifecycle.polling import Mailbox
@@ -12,6 +13,26 @@ LOST_S = 1.0  # what the first one said in so long may be lost; who is out of he
 UNSURE_S = 0.3  # without a message of the first one, after which the second one may have been taken for it
 Taken = tuple[Any, int]
 Numbered = tuple[Taken, int | None]  # what was taken, and its publisher's number of it
+
+
+class OneSpeaker:
+    """Whether a message is of the publisher before, where one is counted: another may come and go between two looks.
+
+    A new one's first message begins with 1, and is not believed; those that go on from it are.
+    """
+
+    def __init__(self) -> None:
+        self._last: int | None = None
+        self._other: int | None = None
+
+    def believes(self, number: int | None) -> bool:
+        """Of the message with this number of its publisher; each one once."""
+        if number is None:
+            return True
+        before = [last for last in (self._last, self._other) if last is not None and last < number <= last + AT_ONCE]
+        is_believed = self._last is None or bool(before)
+        self._last, self._other = (number, None) if is_believed else (self._last, number)
+        return is_believed
 
 
 class FirstSpeaker:
@@ -29,6 +50,7 @@ class FirstSpeaker:
         self._doubled = False
         self._number: int | None = None  # of the first one's last message
         self._other: int | None = None  # of the second one's
+        self._met_s = -inf  # when a number came twice: both were at the same one
         self._heard_s = self._looked_s = 0.0  # when that was taken, and when was looked last; monotonic
         self._since: tuple[float, int] | None = None  # of the window for its rate: when it began, and the number then
         self._rate_hz = 0.0
@@ -70,13 +92,14 @@ class FirstSpeaker:
         fastest_hz = FASTER * self._rate_hz
         self._room += fastest_hz * (now_s - self._looked_s)
         self._room = min(self._room, AT_ONCE + fastest_hz * min(now_s - self._heard_s, LOST_S))
-        if now_s - self._heard_s > UNSURE_S:
+        if now_s - self._heard_s > UNSURE_S and now_s - self._met_s < UNSURE_S:
             self._other = None
         for taken, number in found:
             if number is None:
                 continue
             goes_on = self._other is not None and self._other <= number <= self._other + 1
             if number <= last or goes_on:
+                self._met_s = now_s if number == self._other else self._met_s
                 self._other = number
             elif number <= last + self._room:
                 kept.append((taken, number))

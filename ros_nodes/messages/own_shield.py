@@ -23,15 +23,15 @@ class OwnShield:
     def __init__(self) -> None:
         self._sent: deque[tuple[bytes, int, float]] = deque(maxlen=qos.COMMANDS_IN.depth)
 
-    def put(self, message: bytes) -> None:
-        """Command the device."""
-        self._sent.append((message, time.time_ns(), time.monotonic()))
+    def put(self, message: bytes, from_s: float) -> None:
+        """Command the device, from what was known at `from_s`, monotonic."""
+        self._sent.append((message, time.time_ns(), from_s))
 
     def drain(self) -> Iterator[tuple[bytes, int]]:
         """What has come, oldest first, and when (ns, the system's clock)."""
         while self._sent:
-            message, came_ns, came_s = self._sent.popleft()
-            if time.monotonic() - came_s < LIFESPAN_S:
+            message, came_ns, from_s = self._sent.popleft()
+            if time.monotonic() - from_s < LIFESPAN_S:
                 yield message, came_ns
 
 

@@ -11,6 +11,7 @@ from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.diagnostics import ShieldMode, read_status
+from ros_nodes.messages.first_speaker import OneSpeaker
 
 SAME_S = 0.05  # after a look of one shield others of its process look no further
 
@@ -21,7 +22,7 @@ class ShieldSays:
     def __init__(self, node: ManagedNode, mailbox: Mailbox | None = None):
         """`mailbox`: that of another robot's status; by default that of `node`'s own robot."""
         self._mailbox = mailbox or node.subscribe(DiagnosticArray, "status", qos.LATCHED)
-        self._logger = node.get_logger()
+        self._logger, self._speaker = node.get_logger(), OneSpeaker()
         self.doubled = ""  # that somebody else publishes there too, in words, when it was last looked at
 
     @property
@@ -38,7 +39,9 @@ class ShieldSays:
         if self.doubled != before:
             self._logger.warning(self.doubled or f"{topic} has one publisher again")
         # Whose the last message is that was waiting is not known.
-        return None if taken is None or before or self.doubled else read_status(taken[0])
+        if taken is None or before or self.doubled or not self._speaker.believes(self._mailbox.number):
+            return None
+        return read_status(taken[0])
 
 
 class PeerStatus:

@@ -1,5 +1,6 @@
 """One robot's shield, in another process than the policy: every command passes it, also when the policy is silent."""
 
+import time
 from functools import partial
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -195,7 +196,7 @@ class ShieldNode(TurnNode):
         return True
 
     def _step(self, authority: Authority, inputs: ShieldInputs, now_ns: int, arrived: bool) -> None:
-        now_s = now_ns * 1e-9
+        now_s, began_s = now_ns * 1e-9, time.monotonic()
         context = inputs.context(now_ns)
         self._orders.serve(authority, inputs, now_s)
         age_s = (now_ns - self._request_ns) * 1e-9
@@ -207,7 +208,7 @@ class ShieldNode(TurnNode):
             self._stamp_ns = max(stamp_ns, min(self._stamp_ns, now_ns))
             message = self._converter.write(command, self._stamp_ns)
             if self._driver:
-                self._driver.put(message)
+                self._driver.put(message, began_s)
             self._publisher.publish(message)
         if self._driver:
             self._driver.state = authority.state.name

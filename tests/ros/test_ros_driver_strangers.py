@@ -9,6 +9,7 @@ from patience import patience
 from places import TESTS
 
 pytest.importorskip("rclpy")
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from ros_rig import HOVER, SPEC, Rig
 from sensor_msgs.msg import JointState
 from test_ros_driver import rig
@@ -50,6 +51,15 @@ class Stranger:
             self._commands.publish(self._converter.write(ActuatorCommand(FULL), self._stamp_ns(measured_ns)))
 
 
+def say_once(team: Rig, state: str, stays_s: float = 0.5) -> None:
+    """Be the shield of cf1 for a moment."""
+    stranger = team.node.create_publisher(DiagnosticArray, "/cf1/status", qos.HISTORY)
+    stranger.publish(DiagnosticArray(status=[DiagnosticStatus(values=[KeyValue(key="state", value=state)])]))
+    time.sleep(stays_s)
+    team.node.destroy_publisher(stranger)
+    team.watch("cf1", 0.02)
+
+
 def flies_on(team: Rig) -> bool:
     return team.mode("cf1") in ("NOMINAL", "FILTERED") and abs(team.state("cf1")[0].base_pos[2] - 1.0) < 0.1
 
@@ -73,17 +83,27 @@ def test_a_stranger_that_commands_the_robot_of_a_shield_is_not_obeyed_and_is_rep
 
 def test_a_driver_beside_its_shield_obeys_no_stranger_who_copies_the_stamps_of_measurements(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(TESTS))
-    with rig(tmp_path, "mujoco_driver:MujocoDriver", log=str(tmp_path / "stopped")) as team:
+    log = tmp_path / "stopped"
+    with rig(tmp_path, "mujoco_driver:MujocoDriver", log=str(log)) as team:
         nodes = ["cf1/driver", "cf1/shield"]
         team.processes.start_host("host_1", nodes)
         for transition in (CONFIGURE, ACTIVATE):
-            team.transition(transition, *nodes)
+            team.transition(transition, "cf1/driver")
+        for state in ("DISARMED", "ARMED"):
+            say_once(team, state)
+        for transition in (CONFIGURE, ACTIVATE):
+            team.transition(transition, "cf1/shield")
+        team.watch("cf1", 0.3)
+        assert log.with_suffix(".acts").read_text() == "disarmed", "by its shield"
         team.ask("cf1", "arm")
         team.ask("cf1", "start")
         stranger = Stranger(team, lambda measured_ns: measured_ns)
         thrusts = stranger.thrusts(2.0)
         assert len(thrusts) > 50 and max(thrusts) < 0.9 * FULL[0], "it was obeyed"
         assert flies_on(team)
+        for _ in range(25):  # who comes and goes between two looks is never counted
+            say_once(team, "DISARMED", 0.0)
+        assert log.with_suffix(".acts").read_text() == "disarmed, armed", "its device was disarmed in flight"
         team.ask("cf1", "estop")
         thrusts = stranger.thrusts(1.0)
         assert thrusts and max(thrusts[5:]) == np.float32(SPEC.command_low[0]), "a stopped robot was moved"

@@ -21,7 +21,7 @@ from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import OdometryWriter, empty_state
 from ros_nodes.messages.diagnostics import WAITS, value_of
-from ros_nodes.messages.first_speaker import FirstSpeaker
+from ros_nodes.messages.first_speaker import FirstSpeaker, OneSpeaker
 from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.messages.operator_services import CALLS
 from ros_nodes.messages.topics import GROUND_TRUTH
@@ -151,36 +151,73 @@ def test_the_numbers_of_the_first_publisher_tell_it_from_a_second_one(monkeypatc
     assert heard(200, publishers=2) == "200"
 
 
+def test_who_comes_and_goes_between_two_looks_is_not_believed_and_who_stays_is():
+    speaker = OneSpeaker()
+    heard = [number for number in (7, 8, 1, 9, 11, 2, 2, 12, 200, 201, 202, 1, 2, 3, 4) if speaker.believes(number)]
+    assert heard == [7, 8, 9, 11, 12, 201, 202, 2, 3, 4], "202: it was not heard for long; 2: it began again"
+    assert speaker.believes(None), "a middleware without numbers"
+
+
+class Heard:
+    """Whom a `FirstSpeaker` believes of those who publish on one topic, in a simulated time."""
+
+    def __init__(self, monkeypatch):
+        self.now_s, self.publishers, self.number = 0.0, 1, None
+        self.came: list[tuple[int, str]] = []  # numbers, and whose
+        self.believed: list[str] = []
+        self.last_s = self.longest_s = 0.0  # without the first one
+        monkeypatch.setattr("time.monotonic", lambda: self.now_s)
+        self._speaker = FirstSpeaker(self)
+
+    def drain(self):
+        for number, whose in self.came[-qos.COMMANDS_IN.depth :]:
+            self.number = number
+            yield whose, 0
+
+    def look(self, came: list[tuple[int, str]], publishers: int) -> None:
+        self.came, self.publishers = came, publishers
+        if taken := self._speaker.take():
+            self.believed.append(taken[0])
+            if taken[0] == "first":
+                self.longest_s, self.last_s = max(self.longest_s, self.now_s - self.last_s), self.now_s
+
+
 @pytest.mark.parametrize("other_hz", [10, 40, 51, 55, 60, 64, 70, 100, 300, 2000])
 def test_a_second_publisher_of_any_rate_is_not_taken_for_the_first_one(other_hz, monkeypatch):
     """It begins 2 s after the first one, 50 Hz, that is heard all the while, but for the moment when it is passed."""
-    now_s, numbers, random = [0.0], {"first": 0, "other": 0}, Random(0)
-    monkeypatch.setattr("time.monotonic", lambda: now_s[0])
-
-    class Box:
-        publishers, number, queue = 1, None, ()
-
-        def drain(self):
-            for number, whose in self.queue:
-                self.number = number
-                yield whose, 0
-
-    box = Box()
-    speaker, heard, last_s, longest_s = FirstSpeaker(box), [], 0.0, 0.0
-    while now_s[0] < 12.0:
-        now_s[0] += 0.002 * (random.randint(1, 20) if random.random() < 0.01 else 1)  # a busy machine
+    numbers, random, heard = {"first": 0, "other": 0}, Random(0), Heard(monkeypatch)
+    while heard.now_s < 12.0:
+        heard.now_s += 0.002 * (random.randint(1, 20) if random.random() < 0.01 else 1)  # a busy machine
         came = []
         for whose, hz, begins_s in (("first", 50, 0.0), ("other", other_hz, 2.0)):
-            while numbers[whose] < (now_s[0] - begins_s) * hz:
+            while numbers[whose] < (heard.now_s - begins_s) * hz:
                 numbers[whose] += 1
                 came.append((begins_s + numbers[whose] / hz, (numbers[whose], whose)))
-        box.queue = [number for _, number in sorted(came)][-qos.COMMANDS_IN.depth :]
-        box.publishers = 2 if now_s[0] > 1.99 else 1
-        if taken := speaker.take():
-            heard.append(taken[0])
-            if taken[0] == "first":
-                longest_s, last_s = max(longest_s, now_s[0] - last_s), now_s[0]
-    assert heard.count("other") <= 2 and longest_s < 0.45
+        heard.look([number for _, number in sorted(came)], 2 if heard.now_s > 1.99 else 1)
+    assert heard.believed.count("other") <= 2 and heard.longest_s < 0.45
+
+
+@pytest.mark.parametrize("ahead", [-20, -4, 0])
+@pytest.mark.parametrize("silent_s", [0.35, 0.6, 0.95, 3.0])
+def test_who_counts_up_to_the_number_of_the_first_one_while_that_is_silent_is_not_believed(
+    silent_s, ahead, monkeypatch
+):
+    """It counts to `ahead` of the last number, waits, and speaks at the rate of the first one."""
+    heard, first, other = Heard(monkeypatch), 0, 0
+    while heard.now_s < 6.0:
+        heard.now_s += 0.02
+        came, is_silent = [], 2.0 < heard.now_s < 2.0 + silent_s
+        if not is_silent:
+            first += 1
+            came.append((first, "first"))
+        if heard.now_s > 2.0 and other < first + ahead and is_silent:
+            came += [(number, "other") for number in range(other + 1, first + ahead + 1)]
+            other = first + ahead
+        elif heard.now_s > 2.32:
+            other += 1
+            came.append((other, "other"))
+        heard.look(came, 2 if heard.now_s > 2.0 else 1)
+    assert heard.believed.count("other") <= 2
 
 
 def test_each_of_a_hundred_calls_at_once_is_answered(tmp_path):
