@@ -1,5 +1,6 @@
 """What a shield knows: the last good state, peers, surroundings and request, and when each of them was measured."""
 
+import time
 from dataclasses import fields, replace
 from math import inf, isfinite
 from operator import attrgetter
@@ -27,6 +28,7 @@ _OF_STATE, _OF_PEERS = attrgetter(*RobotState.__slots__), attrgetter(*Peers.__sl
 _AROUND = [f.name for f in fields(Context) if f.name not in ("state", "peers", "sharing", "load", "sent")]  # as given
 _OF_AROUND = attrgetter(*_AROUND)
 MOST_ELAPSED_S = 0.1  # s, that counts as one step, whatever the clock did
+STOOD_STILL = 0.5  # of a jump forward: where so much of it has really passed, it was no clock's
 
 
 class Known:
@@ -43,6 +45,7 @@ class Known:
     def forget(self) -> None:
         """Nothing is known any more."""
         self.now_s = -inf  # of the last step
+        self._came_s = -inf  # the same by this computer's monotonic clock, which no one sets
         self.elapsed_s = 0.0  # since the step before
         self.measured_s = dict.fromkeys(INPUTS, -inf)  # when the last good ones were, or what a request rests on
         self.around = Context(None, NO_PEERS)  # people, obstacles and what comes with them; its peers are not checked
@@ -65,6 +68,7 @@ class Known:
     def take_time(self, now_s: float) -> str:
         """Begin a step; without a clock the robot's own periods are counted, or nothing would ever be late."""
         last_s, now_s = self.now_s, seconds(now_s)
+        really_s, self._came_s = time.monotonic() - self._came_s, time.monotonic()
         known = isfinite(last_s)
         self.now_s = now_s = now_s if isfinite(now_s) else (last_s if known else 0.0) + self._params.control_dt_s
         if not known:
@@ -74,8 +78,9 @@ class Known:
             return ""
         self.measured_s = dict.fromkeys(INPUTS, now_s)  # ages on the new clock start here
         self._stamp_s = -inf
-        stood = ", or the shield stood still" if now_s > last_s else ""
-        return f"clock jumped by {now_s - last_s:.3f} s{stood}"
+        jumped_s = now_s - last_s
+        stood_still = 0.0 < jumped_s * STOOD_STILL <= really_s
+        return f"the shield stood still for {jumped_s:.3f} s" if stood_still else f"clock jumped by {jumped_s:.3f} s"
 
     def take_state(self, state: RobotState | None, sent: np.ndarray, is_off: bool) -> tuple[str, str]:
         """Also why the state was wrong, though it is taken: measurements that disagree for so long are right.

@@ -18,6 +18,7 @@ from deploy.shield import (
 from deploy.shield.drone import constraints
 from deploy.shield.drone.ahead import braking_curve
 from deploy.shield.drone.limits import fence_bound
+from deploy.shield.drone.words import in_words
 from deploy.shield.types import Obstacles
 from hardware import Peers, RobotState, load_robot
 from hardware.types import ObjectState
@@ -212,7 +213,27 @@ def test_a_robot_that_is_in_the_way_is_called_by_its_name():
     met = peers(np.array([[9.0, 9.0, 1.0], [0.6, 0.05, 1.0]]))
     _, info = filter_command(WIDE, SPEC, Context(state, met), request)
     for names, called in ((["cf2", "cf7"], ("cf7",)), ([], ("peer_1",))):
-        assert constraints.active_names(Context(state, met, peer_names=names), info.active) == called
+        context = Context(state, met, peer_names=names)
+        assert constraints.active_names(context, info.active) == called
+        assert in_words(context, info.active) == f"kept off {called[0]}"
+
+
+def test_people_read_sentences_where_machines_read_the_names_of_rows():
+    """`tilt_90` and `fence_low_z` stood in events, on /diagnostics and in reports."""
+    context = Context(robot([0, 0, 1], [0, 0, 0]), peers(np.full((2, 3), 9.0)), people=peers(np.full((1, 3), 9.0)))
+    context.peer_names = ["cf2", "tilt_90"]  # a robot may be called so
+    names = row_names(context)
+
+    def said(*held: str) -> str:
+        return in_words(context, np.isin(names, held))
+
+    assert said() == ""
+    assert said("tilt_90", "tilt_315") == "held by its tilt limit"
+    assert said("peer_0", "peer_1", "person_0", "fence_low_z") == (
+        "kept off cf2 and tilt_90 and a person; held by the fence's lower face"
+    )
+    assert said("fence_high_x", "speed") == "held by the fence's +x face and its speed limit"
+    assert not [key for key in names if "_" in said(key).replace("tilt_90", "") or not said(key)], "no bare identifier"
 
 
 @pytest.mark.parametrize("place", range(len(constraints.CONSTRAINTS) + 1))

@@ -1,6 +1,7 @@
 """The supervisor as an adversary, a broken sensor and a dead policy meet it; flown in real physics where it flies."""
 
 import re
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -228,6 +229,19 @@ def test_a_robot_that_was_flipped_is_taken_from_its_policy_for_good():
     assert report.latched and "degrees" in report.reason
     flight.fly(1.5)
     assert flight.data.qpos[2] > 0.2 and abs(flight.data.qpos[4]) < 0.1  # it is upright again, and flies
+
+
+def test_a_jump_of_the_clock_and_a_shield_that_stood_still_are_told_apart():
+    """The one is a matter of /clock, the other of the machine; the reason left open which it was."""
+    long_s = PARAMS.clock_jump_s + 0.2
+    flight = Flight().after_ramp()
+    assert flight.step(dt_s=long_s)[1].reason == f"clock jumped by {long_s:.3f} s"
+    flight = Flight().after_ramp()
+    time.sleep(long_s)
+    assert flight.step(dt_s=long_s)[1].reason == f"the shield stood still for {long_s:.3f} s"
+    flight = Flight().after_ramp()
+    time.sleep(long_s)
+    assert flight.step(dt_s=-long_s)[1].reason == f"clock jumped by -{long_s:.3f} s"
 
 
 def test_emergency_stop_is_at_once_and_latched():

@@ -10,6 +10,7 @@ from deploy.shield.drone.distance import check_inside, check_start
 from deploy.shield.drone.flight import dead_reckon, fly_to, motors_idle, sink_blind
 from deploy.shield.drone.motion import MotionCheck
 from deploy.shield.drone.params import ShieldParams
+from deploy.shield.drone.words import in_words
 from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
 from deploy.shield.guards import check_jump, check_request, check_state
 from deploy.shield.types import Context
@@ -181,6 +182,9 @@ class DroneFallback:
 
     def active_names(self, context: Context, active: np.ndarray) -> tuple[str, ...]:
         return active_names(context, active)
+
+    def in_words(self, context: Context, active: np.ndarray) -> str:
+        return in_words(context, active)
 
     def _idle(self) -> FallbackCommand:
         return FallbackCommand(motors_idle(self.spec), Mode.OFF, None)
