@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from phalanx import interrupt
-from phalanx.order import read_order
+from phalanx.order import ignore_goal, read_order
 
 BAD_INPUT = 2
 EXTRAS = {
@@ -33,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         from phalanx.names import put_own_packages_first
 
         put_own_packages_first()
+        args = ignore_goal(args)
         if order := read_order(args):
             code = order()
         else:

@@ -1,5 +1,6 @@
 """One order of a person to robots. A stop must not wait for imports, such as that of the argument library."""
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -11,8 +12,32 @@ from phalanx import interrupt
 What = Literal["arm", "start", "land", "hold", "disarm", "estop", "reset", "goal"]
 TO_ALL = ("land", "hold", "estop")  # of which none should miss a robot that was forgotten
 ORDERS = get_args(What)
+OF_A_GOAL = ("--at", "--quat")  # options that no other order has a use for
+A_NUMBER = re.compile(r"[-+]?\.?\d")  # how one begins, and no name of a robot does
 UNIT_WITHIN = 1e-2  # by which the length of a quaternion may be off, as for who receives it
 HERE_S = 2.0  # a shield on this computer answers within one, also that it did not do it in time
+
+
+def ignore_goal(args: list[str]) -> list[str]:
+    """`args` without the options of a goal where they are operate land, hold or estop, which says so.
+
+    Who types one of these wants a robot to stop: it is never refused for what it has no use for, however that is
+    written. Other orders move something, and are refused before anything is sent.
+    """
+    if args[:1] != ["operate"] or args[1:2] == [] or args[1] not in TO_ALL:
+        return args
+    kept, ignored, of_goal = list[str](), list[str](), False
+    for word in args:
+        option = word.partition("=")[0]
+        if option in OF_A_GOAL:
+            ignored.append(option)
+            of_goal = True
+        elif not (of_goal and A_NUMBER.match(word)):
+            of_goal = False
+            kept.append(word)
+    for option in dict.fromkeys(ignored):
+        print(f"phalanx: {args[1]}: {option} is ignored: only a goal has one", file=sys.stderr, flush=True)
+    return kept
 
 
 def read_order(args: list[str]) -> Callable[[], int] | None:
@@ -35,7 +60,7 @@ def give_order(
 ) -> int:
     """Ask `robots` and print what came of it; the exit code. See `phalanx operate`.
 
-    `at`: a goal, m in the world; `quat`: its orientation wxyz there.
+    `at`: a goal, m in the world; `quat`: its orientation wxyz there; without effect on what `ignore_goal` is for.
     """
     from ros_nodes.lifecycle.domain import chosen_domain
     from ros_nodes.messages.local_orders import ask_here, robots_here
@@ -43,6 +68,8 @@ def give_order(
 
     for name in robots:
         check_name(name)
+    if what in TO_ALL:
+        at = quat = None
     if (what == "goal") is not (at is not None):
         raise ValueError("a goal needs --at X Y Z, and nothing else takes it")
     if at is not None and not all(map(isfinite, at)):

@@ -285,4 +285,5 @@ class Authority:
     def _refuse(self, what: str, why: str = "") -> str:
         said = f" ({why or self.reason})" if why or self.reason else ""
         way_out = "; reset acknowledges it" if self.state in (State.STOPPED, State.FAULT) else ""
+        way_out += "; arm it first" * (what == "start" and self.state is State.DISARMED)
         return f"{what}: the robot is {self.state.name}{said}{way_out}"

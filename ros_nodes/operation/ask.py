@@ -12,6 +12,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
+from hardware.names import nearest
 from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.messages.local_orders import Outcome
 from ros_nodes.messages.names import POLICY_STATUS
@@ -51,10 +52,10 @@ def ask(
         for order in orders.values():
             order.send_once()
         executor.spin_once(timeout_sec=LOOK_S)
-    outcomes = {robot: order.outcome() for robot, order in orders.items()}
+    outcomes = {r: o.outcome() or Outcome(False, why_silent(node, r)) for r, o in orders.items()}
     if not robots:
         silent = _policies_heard(node) - {*orders, *answered}
-        outcomes |= {robot: Outcome(False, "its shield is not heard") for robot in silent}
+        outcomes |= {robot: Outcome(False, why_silent(node, robot)) for robot in silent}
     return outcomes
 
 
@@ -82,12 +83,24 @@ class _Order:
     def is_over(self) -> bool:
         return time.monotonic() > self._until_s or (self._answer is not None and self._answer.done())
 
-    def outcome(self) -> Outcome:
-        """What came of it, as far as it has been answered."""
+    def outcome(self) -> Outcome | None:
+        """What came of it, as far as it has been answered; None where no shield was there to be asked."""
         if self._answer is None:
-            return Outcome(False, "there is no such robot, or its shield does not answer")
+            return None
         response = self._answer.result() if self._answer.done() else None
         return Outcome(False, "no answer") if response is None else Outcome(response.success, response.message)
+
+
+def why_silent(node: Node, robot: str) -> str:
+    """Of a `robot` whose shield was not found: that there is none of this name, and which there are; or what it lacks.
+
+    A robot of which anything is heard is there.
+    """
+    there = _robots_heard(node)
+    if robot in there or robot in _policies_heard(node):
+        return "its shield is not heard"
+    are = f"there are {', '.join(there)}" if there else "none is heard in this ROS domain"
+    return f"there is no such robot: {are}{nearest(robot, there)}"
 
 
 def _robots_heard(node: Node) -> list[str]:

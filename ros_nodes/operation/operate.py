@@ -24,7 +24,7 @@ from ros_nodes.messages.diagnostics import HEARD, REFUSED, TAKES, ShieldMode, va
 from ros_nodes.messages.local_orders import Outcome
 from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.messages.scene import NO_SCENE, read_surroundings
-from ros_nodes.operation.ask import ANSWER_S, LOOK_S
+from ros_nodes.operation.ask import ANSWER_S, LOOK_S, why_silent
 from ros_nodes.operation.operator import MissionNode
 
 NEWEST_S = 0.2  # after what a shield said before, which comes first
@@ -58,6 +58,8 @@ def send_goal(
     node.update()
     shields = dict(zip(robots, node.shields, strict=True))
     outcomes = {robot: _takes_goal(robot in listens, shields[robot], bounds[robot].why_not(goal_m)) for robot in robots}
+    gone = [robot for robot in robots if robot not in listens and shields[robot].state == "?"]
+    outcomes |= {robot: Outcome(False, why_silent(node, robot)) for robot in gone}
     if quat is not None:
         outcomes |= {r: refusal for r in robots if outcomes[r].done and (refusal := _takes_no_quat(policies[r]))}
     taken = [robot for robot in robots if outcomes[robot].done]

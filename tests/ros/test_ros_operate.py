@@ -50,9 +50,12 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         rig.node.create_client(Trigger, "/cf7/shield/arm")  # of a robot that is gone
         rig.node.create_subscription(PoseStamped, "/cf2/goal", lambda message: None, 1)  # as a recorder has
         to_nobody, no_policy = begin("arm"), begin("goal", "cf2", "--at", "0", "0", "1")  # they wait for seconds
-        assert operate("start", "cf1") == (1, "cf1: start: the robot is DISARMED\n")
+        no_robot = begin("goal", "cf22", "--at", "0", "0", "1")
+        assert operate("start", "cf1") == (1, "cf1: start: the robot is DISARMED; arm it first\n")
         assert answer(to_nobody) == (2, "phalanx: arm to whom: there are cf1, cf2\n")
         assert answer(no_policy) == (1, "cf2: no policy listens for a goal\n")
+        who = "there is no such robot: there are cf1, cf2; did you mean 'cf2'?\n"
+        assert answer(no_robot) == (1, f"cf22: {who}")
         rig.ask("cf1", "arm")
         rig.ask("cf1", "land")
         rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 10.0)
@@ -72,11 +75,12 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         turned = operate("goal", "cf1", "--at", "0.2", "0", "1.3", "--quat", "1", "0", "0", "0")
         no_quat = "cf1: goal: its policy takes goal_pos, and no orientation; give it without --quat\n"
         assert turned == (1, no_quat), "it was ignored without a word"
-        start = begin("start", "cf1", "cf9")
+        start = begin("start", "cf1", "cf22")
         rig.watch_until("cf1", lambda: rig.state("cf1")[0].base_pos[2] > 1.2, 15.0)
-        assert answer(start) == (1, "cf1: start\ncf9: there is no such robot, or its shield does not answer\n")
+        assert answer(start) == (1, f"cf1: start\ncf22: {who}")
         assert operate("goal", "cf1", "--at", "0.3", "0", "1.3") == (0, "cf1: goal\n")
-        assert operate("land") == (0, "cf1: land\ncf2: land\n")
+        said = "phalanx: land: --at is ignored: only a goal has one\ncf1: land\ncf2: land\n"
+        assert operate("land", "--at", "0", "0") == (0, said), "a landing is refused for no option"
         rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 15.0)
         assert operate("estop") == (0, "cf1: estop\ncf2: estop\n")
         assert rig.authority("cf1") == rig.authority("cf2") == "STOPPED"
@@ -150,6 +154,7 @@ def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():
         (("arm", "1cf"), "a name is letters, digits and single _"),
         (("arm", "a" * 250), "a name is letters, digits and single _, a letter first, 100 at most"),
         (("land", "--domain", "500"), "ROS domain 500: expected 0 to"),
+        (("land", "--goal", "0"), "unknown option --goal"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_one_line(arguments, message, capsys):
@@ -159,6 +164,24 @@ def test_what_cannot_be_asked_is_refused_in_one_line(arguments, message, capsys)
         main(["operate", *arguments])
     said = capsys.readouterr().err
     assert message in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("typed", "done"),
+    [
+        ("land cf1 --at 0 0 1 cf2", "land cf1 cf2"),
+        ("land --domain 5 --at -1e3 .5", "land --domain 5"),
+        ("estop cf1 --at=0 0 1 --quat 1", "estop cf1"),
+        ("hold inf --quat nan", "hold inf nan"),  # a robot may be called so
+        ("goal cf1 --at 0 0 1", "goal cf1 --at 0 0 1"),
+        ("arm cf1 --at 0 0 1", "arm cf1 --at 0 0 1"),
+    ],
+)
+def test_what_only_a_goal_has_is_ignored_where_a_robot_is_to_stop_and_nowhere_else(typed, done, capsys):
+    from phalanx.order import ignore_goal
+
+    assert ignore_goal(["operate", *typed.split()]) == ["operate", *done.split()]
+    assert bool(capsys.readouterr().err) is (typed != done)
 
 
 def test_in_the_graph_who_gives_a_goal_is_called_as_the_command():
