@@ -52,7 +52,7 @@ def drill(
         table.add_row(row.name + mark, periods, state, row.must, row.other_state or "-", closest, moved)
     out.print(table)
     for row in outcomes:
-        if not row.passed and row.reason:
+        if row.reason and (not row.passed or "FAULT" in (row.state, row.other_state)):
             out.print(f"{row.name}: {row.reason}", markup=False, soft_wrap=True)
     err.print(f"logs and series are in {folder}", markup=False)
     return 0 if passed else 1

@@ -53,7 +53,7 @@ class Outcome:
     down_s: float | None = None  # from the fault until it was on the ground, and how fast it came down last
     down_m_s: float | None = None
     cut_in_air: int = 0  # control periods with motors off above the ground
-    reason: str = ""
+    reason: str = ""  # of the end, or what was wrong with it
     lost: tuple[str, ...] = ()  # processes that ended and that robots can do without
 
 
@@ -142,6 +142,7 @@ def _fly_row(row: Row, mission: Mission, team: Team | None, out: Path) -> Outcom
         flight.watch(DOWN_S if flight.state() == "SILENT" else 0.3)
         end = _End(
             [flight.state(robot) for robot in range(len(mission.names))],
+            [shield.reason for shield in flight.node.shields],
             [event for event in events(flight.node.changes, struck_ns) if event["robot"] == flight.name],
             flight.refusals,
             list(flight.processes.lost),
@@ -153,7 +154,8 @@ def _fly_row(row: Row, mission: Mission, team: Team | None, out: Path) -> Outcom
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    states: list[str]
+    states: list[str]  # of all robots, in their order
+    reasons: list[str]  # what the shield of each said last
     changes: list[dict[str, Any]]  # of the struck robot's shield, `t_s` since the fault
     refusals: list[str]
     lost: list[str]
@@ -172,19 +174,21 @@ def _outcome(row: Row, mission: Mission, truth: GroundTruth, struck_s: float, en
     reported = [reason for reason in reasons if row.says and row.says in reason]
     if {"STOPPED", "SILENT"} & {*row.ends}:  # a person stopped it, or its own watchdog did
         cut = 0
-    passed = (
-        end.states[STRUCK] in row.ends
-        and {*end.states[OTHER:]} <= {"POLICY"}
-        and (row.within is None or (periods is not None and periods <= row.within))
-        and (least_m is None or least_m > 2 * spec.radius_m)
-        and not cut
-        and (row.ends != ("POLICY",) or row.phase != POLICY or moved_m is None or moved_m < STAYS_M)
-        and (not row.says or bool(reported))
-    )
+    late = row.within is not None and (periods is None or periods > row.within)
+    stays = row.ends == ("POLICY",) and row.phase == POLICY
+    wrong = [
+        *_not_as_due(row, mission, end),
+        *["it was not held, or not in time"] * late,
+        *["it touched another robot"] * (least_m is not None and least_m <= 2 * spec.radius_m),
+        *["its motors were off in the air"] * bool(cut),
+        *[f"it left its place by {moved_m} m"] * (stays and moved_m is not None and moved_m >= STAYS_M),
+        *[f"nothing said {row.says!r}"] * (bool(row.says) and not reported),
+    ]
+    why = reported[0] if reported else taken[-1]["reason"] if taken else end.reasons[STRUCK]
     return Outcome(
         row.title,
         row.must,
-        passed,
+        not wrong,
         end.states[STRUCK],
         end.states[OTHER] if len(end.states) > OTHER else "",
         None if periods is None else round(periods, 1),
@@ -193,9 +197,19 @@ def _outcome(row: Row, mission: Mission, truth: GroundTruth, struck_s: float, en
         None if down is None else round(down[0] - struck_s, 2),
         None if down is None else round(down[1], 2),
         cut,
-        reported[0] if reported else taken[-1]["reason"] if taken else "",
+        "; ".join([*wrong, *[why] * (not any(why in each for each in wrong))]),
         tuple(end.lost),
     )
+
+
+def _not_as_due(row: Row, mission: Mission, end: _End) -> list[str]:
+    """The robots that are in the end where they must not be, and why."""
+    ends = [row.ends, *[("POLICY",)] * len(mission.names[OTHER:])]
+    return [
+        f"{name} is {state}: {reason or 'nothing is said of why'}"
+        for name, state, reason, due in zip(mission.names, end.states, end.reasons, ends, strict=True)
+        if state not in due
+    ]
 
 
 def _distance(first: np.ndarray, other: np.ndarray) -> float:

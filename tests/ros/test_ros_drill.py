@@ -1,5 +1,6 @@
 """One row of the drill for real: its table tells what happened."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -12,14 +13,15 @@ from rclpy.serialization import deserialize_message, serialize_message
 from ros_rig import HOVER, SPEC, Rig
 
 from hardware import load_robot
-from hardware.types import ActuatorCommand
+from hardware.types import ActuatorCommand, RobotState
 from phalanx.commands.drill import drill as command
-from ros_nodes.drill.drill import Outcome, drill, plan_drill, rows_for
+from ros_nodes.drill.drill import Outcome, _End, _outcome, drill, plan_drill, rows_for
 from ros_nodes.drill.faults import ROWS
 from ros_nodes.drill.relay import changed, delay, duplicates, loss, reordering, silence, unchanged
 from ros_nodes.messages import qos
 from ros_nodes.messages.joints import CommandConverter
-from ros_nodes.plans.mission import Member, Mission, Order, save_mission
+from ros_nodes.mission.ground_truth import GroundTruth
+from ros_nodes.plans.mission import Member, Mission, Order, plan_swap, save_mission
 
 STARTS = (("left", 0.0), ("right", 1.4))
 pytestmark = pytest.mark.ros
@@ -113,6 +115,37 @@ def test_the_table_says_why_a_row_was_not_flown(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("ros_nodes.drill.drill.drill", lambda *_: [outcome])
     assert command(ZOO / "swarm-swap.onnx", rows=("policy killed",), out_dir=tmp_path) == 1
     assert f"policy killed: {why}" in capsys.readouterr().out
+
+
+def flown(row, states, reasons, moved_m=0.0, **end):
+    """The outcome of `row` for two Crazyflies that hover, the first of which goes `moved_m` aside."""
+    mission = replace(plan_swap(2, 60.0, None, seed=0), orders=())
+    time_s = np.arange(0.0, 3.0, 0.02)
+    bases = np.repeat([[[0.0, 0.0, 1.0]], [[1.5, 0.0, 1.0]]], len(time_s), axis=1)
+    bases[0, -1, 1] = moved_m
+    robots = [RobotState(*[np.zeros(0)] * 2, base, *[np.zeros(0)] * 4) for base in bases]
+    truth = GroundTruth(time_s, robots, [np.tile(HOVER, (len(time_s), 1))] * 2, {})
+    end = {"changes": [], "refusals": [], "lost": []} | end
+    return _outcome(row, mission, truth, 1.0, _End(states, reasons, **end))
+
+
+def test_a_row_that_ends_in_a_fault_says_why_also_where_no_change_was_seen(tmp_path, monkeypatch, capsys):
+    """On a machine with a load of 10 'disk full' ended in FAULT, and nothing was said of why."""
+    disk_full = next(row for row in ROWS if row.title == "disk full")
+    failed = flown(disk_full, ["FAULT", "POLICY"], ["state 130 ms old", ""])
+    assert not failed.passed and failed.reason == "cf1 is FAULT: state 130 ms old; nothing said 'recorder ended'"
+    its_peer = flown(disk_full, ["POLICY", "LANDING"], ["", "request 120 ms old"], lost=["recorder ended with code 1"])
+    assert its_peer.reason == "cf2 is LANDING: request 120 ms old; recorder ended with code 1"
+    moved = flown(disk_full, ["POLICY", "POLICY"], ["", ""], 0.5, lost=["recorder ended with code 1"])
+    assert not moved.passed and moved.reason.startswith("it left its place by 0.5 m")
+    gone = [{"t_s": 0.1, "from": "POLICY", "to": "LANDING", "reason": "request 120 ms old", "robot": "cf1"}]
+    killed = next(row for row in ROWS if row.title == "policy killed")
+    passed = flown(killed, ["FAULT", "POLICY"], ["request 120 ms old", ""], changes=gone)
+    assert (passed.passed, passed.reason) == (True, "request 120 ms old")
+    monkeypatch.setattr("ros_nodes.drill.drill.drill", lambda *_: [failed, passed])
+    assert command(ZOO / "swarm-swap.onnx", rows=("disk full",), out_dir=tmp_path) == 1
+    said = capsys.readouterr().out
+    assert f"disk full: {failed.reason}" in said and f"policy killed: {passed.reason}" in said
 
 
 @pytest.mark.parametrize(
