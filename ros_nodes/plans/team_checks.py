@@ -1,7 +1,6 @@
 """What the nodes of a team would refuse, found before any of them starts."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,14 @@ import numpy as np
 from deploy.bundle import load_bundle
 from deploy.contract import Contract
 from deploy.runtime.compatibility import check_measured, check_robot
-from deploy.shield import Context, JointShieldParams, ShieldParams, owned_params
-from deploy.shield.drone.distance import check_start
+from deploy.shield import JointShieldParams, ShieldParams, owned_params
 from deploy.shield.joints.capsules import link_rows
-from deploy.shield.types import Sharing
 from hardware import RobotSpec, load_robot
 from hardware.drivers import check_options, device_of, driver_class, unmeasured_by
 from hardware.overlay import SUFFIX
-from hardware.types import Peers
 from ros_nodes.messages.battery import check_charges
-from ros_nodes.messages.conversion import empty_state
-from ros_nodes.messages.scene import Scene
 from ros_nodes.plans.course import check_goals
+from ros_nodes.plans.starts import check_starts
 from ros_nodes.plans.team import Robot, Team, absolute
 
 LEAST_HEIGHT = 0.5  # of that in its home pose, below which a robot on legs would begin in the ground
@@ -35,11 +30,11 @@ def check_robots(team: Team, folder: Path) -> tuple[Robot, ...]:
     """
     checked = [_checked(robot, team, folder, f"robots[{number}]") for number, robot in enumerate(team.robots)]
     robots, limits = (tuple(each) for each in zip(*checked, strict=True))
+    _check_devices(robots)
     if not team.mission:  # which has starts of its own
-        _check_starts(robots, limits, team.scene)
+        check_starts(robots, limits, team.scene)
     for number, robot in enumerate(robots):
         _check_landing(robot, robots, f"robots[{number}].lands_on of {robot.name}")
-    _check_devices(robots)
     return robots
 
 
@@ -99,31 +94,6 @@ def _check_place(base_pose: tuple[float, float, float, float] | None, spec: Robo
     if legs and base_pose[2] < (least := LEAST_HEIGHT * spec.home_height_m):
         stands = f"its base is {spec.home_height_m:.3g} m above what it stands on"
         raise ValueError(f"z = {base_pose[2]:g}: at least {least:.2g} m; {stands}")
-
-
-def _check_starts(robots: Sequence[Robot], limits: Sequence[ShieldParams | JointShieldParams], scene: Scene) -> None:
-    """ValueError for simulated drones where none is armed: outside their fence, or too near to something."""
-    drones = [(r, p) for r, p in zip(robots, limits, strict=True) if isinstance(p, ShieldParams) and not r.driver]
-    for robot, params in drones:
-        others = [(other, theirs) for other, theirs in drones if other is not robot]
-        count = len(others)
-        peers = Peers(
-            pos=np.array([other.place[:3] for other, _ in others]).reshape(-1, 3),
-            lin_vel=np.zeros((count, 3)),
-            age=np.zeros(count),
-            valid=np.ones(count, dtype=bool),
-        )
-        seen = scene.of(robot.name)
-        around = Context(
-            replace(empty_state(0), base_pos=np.array(robot.place[:3])),
-            peers,
-            sharing=Sharing(np.ones(count, dtype=bool), np.array([theirs.separation_m for _, theirs in others])),
-            peer_names=[other.name for other, _ in others],
-            obstacles=seen.boxes(),
-            obstacle_names=seen.names,
-        )
-        if reason := check_start(params, around):
-            raise ValueError(f"base_pose of {robot.name}: {reason}")
 
 
 def _check_measured(contract: Contract, unmeasured: Sequence[str], team: Team, bundle: str) -> None:

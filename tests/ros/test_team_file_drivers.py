@@ -77,7 +77,8 @@ def test_two_robots_are_not_one_device(tmp_path, driver, first, second, device):
 
     def load(*options: str) -> None:
         robots = (
-            f"{{name: r{n}, bundle: {bundle}, driver: {driver}, options: {{{each}}}}}" for n, each in enumerate(options)
+            f"{{name: r{n}, bundle: {bundle}, driver: {driver}, base_pose: [{2 * n}, 0, 0, 0], options: {{{each}}}}}"
+            for n, each in enumerate(options)
         )
         load_team(write(tmp_path, f"robots: [{', '.join(robots)}]"))
 
@@ -89,8 +90,12 @@ def test_two_robots_are_not_one_device(tmp_path, driver, first, second, device):
 
 
 def arms(tmp_path, *hosts: str):
-    each = "{name: r%d, bundle: " + f"{ZOO / 'reach-ur5e.onnx'}" + ", driver: ur, options: {host: '%s'}}"
-    return load_team(write(tmp_path, f"robots: [{', '.join(each % (n, host) for n, host in enumerate(hosts))}]"))
+    each = f"bundle: {ZOO / 'reach-ur5e.onnx'}, driver: ur"
+    robots = [
+        f"{{name: r{n}, {each}, base_pose: [{2 * n}, 0, 0, 0], options: {{host: '{host}'}}}}"
+        for n, host in enumerate(hosts)
+    ]
+    return load_team(write(tmp_path, f"robots: [{', '.join(robots)}]"))
 
 
 def test_other_addresses_of_this_machine_are_other_devices_for_each_may_have_its_server(tmp_path):
