@@ -51,7 +51,7 @@ def _run(folder: Path, seed: int) -> dict[str, Any]:
         "passed": result["success"] and not done.returncode,
         "missed": [f"{gate['name']}: {gate['value']}, wanted {gate['wanted']}" for gate in gates if not gate["passed"]],
         "failures": result["failures"],
-        "warnings": [f"{gate['name']}: {gate['value']}, {gate['cause']}" for gate in gates if gate["cause"]],
+        "warnings": [f"{gate['name']}: {gate['value']}, {gate['cause']}" for gate in gates if gate["warning"]],
         "figures": {
             "wall_s": result["wall_s"],
             "missed_cycles": flight["missed_cycles"],

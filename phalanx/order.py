@@ -5,11 +5,12 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import hypot, isfinite
-from typing import Literal, get_args
+from pathlib import Path
+from typing import Literal, NoReturn, get_args
 
 from phalanx import interrupt
 
-What = Literal["arm", "start", "land", "hold", "disarm", "estop", "reset", "goal"]
+What = Literal["arm", "start", "land", "hold", "disarm", "estop", "reset", "goal", "swap"]
 TO_ALL = ("land", "hold", "estop")  # of which none should miss a robot that was forgotten
 ORDERS = get_args(What)
 OF_A_GOAL = ("--at", "--quat")  # options that no other order has a use for
@@ -66,7 +67,8 @@ def give_order(
     from ros_nodes.messages.local_orders import ask_here, robots_here
     from ros_nodes.messages.names import check_name
 
-    for name in robots:
+    given = robots[:1] if what == "swap" else robots  # else a file follows
+    for name in given:
         check_name(name)
     if what in TO_ALL:
         at = quat = None
@@ -80,6 +82,8 @@ def give_order(
         given = " ".join(f"{number:g}" for number in quat)
         raise ValueError(f"--quat {given}: must be of length 1, not {hypot(*quat):.3g}")
     where = chosen_domain(domain)
+    if what == "swap":
+        _swap(robots, domain)
     asks = at is None and bool(robots or what in TO_ALL)
     here = ask_here(what, robots or robots_here(where), where, HERE_S) if asks else {}
     done = _print(what, here)
@@ -105,6 +109,23 @@ def give_order(
         print(f"phalanx: {what} to whom: {there}", file=sys.stderr)
         end_process(2)
     end_process(0 if _print(what, answers) and done else 1)
+
+
+def _swap(robot_and_file: Sequence[str], domain: int | None) -> NoReturn:
+    """See `phalanx operate`; ends the process. A path is one at this computer, and at the robot's."""
+    if len(robot_and_file) != 2:
+        raise ValueError("swap needs one robot and a policy file: phalanx operate swap ROBOT FILE")
+    from ros_nodes.lifecycle.context import end_process
+    from ros_nodes.operation.swap import swap_policy
+
+    robot, file = robot_and_file
+    with interrupt.leaving_all_open():
+        outcome = swap_policy(robot, str(Path(file).resolve()), domain, partial(_say, robot))
+    end_process(0 if _print("swap", {robot: outcome}) else 1)
+
+
+def _say(robot: str, said: str) -> None:
+    print(f"{robot}: swap: {said}", flush=True)
 
 
 def _print(what: str, answers: Mapping[str, tuple[bool, str]]) -> bool:

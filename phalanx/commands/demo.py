@@ -48,14 +48,14 @@ def demo(
     if json:
         print_json(result)
     for gate in result["gates"]:
-        passed = "[yellow]warn[/]" if gate["cause"] else "[green]pass[/]"
+        passed = "[yellow]warn[/]" if gate["warning"] else "[green]pass[/]"
         mark = passed if gate["passed"] else "[red]fail[/]"
         because = f" ({gate['cause']})" if gate["cause"] else ""
         err.print(f"{mark}  {gate['name']:<62} {gate['value']:>22}   wanted {gate['wanted']}{because}")
     failed = [gate["name"] for gate in result["gates"] if not gate["passed"]]
     for line in failure_lines(result["failures"]) if failed else ():  # a short training reaches no goals, need not
         err.print(f"      {line}", markup=False)
-    warned = sum(bool(gate["cause"]) for gate in result["gates"])
+    warned = sum(gate["warning"] for gate in result["gates"])
     passed = f"all gates passed{f', {warned} with a warning' if warned else ''}"
     err.print(f"\n{'failed: ' + '; '.join(failed) if failed else passed}  ({result['wall_s']:.0f} s)")
     if not json:

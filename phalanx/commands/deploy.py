@@ -141,7 +141,8 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     from deploy.shield import owned_params, untried_limits
     from hardware import load_robot
     from phalanx.verification.verdict import warn_of_files
-    from ros_nodes.mission.run_team import LANDING_S, RESULT, Listener, run_team
+    from ros_nodes.mission.deploy import RESULT
+    from ros_nodes.mission.run_team import LANDING_S, Listener, run_team
     from ros_nodes.plans.kept_stops import kept_stop
     from ros_nodes.plans.team_file import load_team
 
@@ -166,9 +167,9 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     stands = "; what stands on its feet waits to be disarmed" * any(not (s.flight or s.fixed_base) for s in specs)
     hint = f"; what flies lands first, for {LANDING_S:g} s at most{stands}; Ctrl-C again stops all"
 
-    def say_up(after_s: float, by_a_person: bool) -> None:
+    def say_up(after_s: float, by_a_person: bool, stopped: Sequence[str]) -> None:
         how = ": phalanx operate arm NAME" if by_a_person else ""
-        out.print(f"robots can be armed, {after_s:.1f} s after their nodes were started{how}", markup=False)
+        out.print(up_in_words([robot.name for robot in team.robots], stopped, after_s, how), markup=False)
 
     def say(robot: str, what: str) -> None:
         err.print(f"{robot}: {what}", markup=False, soft_wrap=True)
@@ -214,6 +215,14 @@ def _write_failure(folder: Path, failures: list[dict[str, Any]], events: list[di
     page = folder / "report.html"
     text = render_failure(failures, events, f"{folder.name}: deployment failed")
     return "; ".join(unwritten(page, lambda: page.write_text(text, encoding="utf-8"))) or str(page)
+
+
+def up_in_words(team: Sequence[str], stopped: Sequence[str], after_s: float, how: str = "") -> str:
+    """That all nodes of a team are up `after_s` after their start, `how` to arm, and who is `stopped` all the same."""
+    ready = [name for name in team if name not in stopped]
+    who = "robots" if len(ready) == len(team) else ", ".join(ready) or "no robot"
+    but = "".join(f"; {name} is STOPPED, before it is armed: phalanx operate reset {name}" for name in stopped)
+    return f"{who} can be armed, {after_s:.1f} s after their nodes were started{how}{but}"
 
 
 def policy_files(subjects: Sequence[str]) -> list[Path]:

@@ -17,12 +17,13 @@ def operate(
     ] = None,
     domain: Domain = None,
 ) -> int:
-    """Ask robots to arm, start, land, hold, disarm, estop or reset, or give them a goal; exits 1 where one refuses.
+    """Ask robots to arm, start, land, hold, disarm, estop or reset, give them a goal, or one another policy in flight.
 
-    Without names land, hold and estop go to all robots of the ROS domain. What each does: docs/ros2.md.
+    Exits 1 where one refuses. Without names land, hold and estop go to all robots of the ROS domain.
+    `swap ROBOT FILE` follows the swap to its end. What each does: docs/ros2.md.
 
     Args:
-        robots: Names.
+        robots: Names; of swap one, and the policy file, as its computer finds it.
         at: The goal, m in the world.
         quat: How an arm's tool is to be turned there, a quaternion in the world.
     """

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from phalanx.missions.plan import SWAP
 from phalanx.report.filming import film_and_charts
 from phalanx.report.flight import Flight, load_flight
-from ros_nodes.plans.mission import Mission, load_mission
+from ros_nodes.plans.mission import SWAP, Mission, load_mission
 from sim.tasks import load_task
 
 

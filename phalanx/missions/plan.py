@@ -6,9 +6,8 @@ from typing import Literal, cast
 
 from deploy.contract import Contract
 from ros_nodes.mission.mission_success import Criterion, near_goal
-from ros_nodes.plans.mission import CRAZYFLIE, FIRST_KILL_S, Mission, check_times, plan_swap, swap_s
+from ros_nodes.plans.mission import CRAZYFLIE, FIRST_KILL_S, SWAP, Mission, check_times, plan_swap, swap_s
 
-SWAP = "swarm-swap"
 SWAP_ROBOTS, KILL_SHARE = 4, 11 / 18
 LANDS_S = 5.5  # from a kill until the robot has held, landed and come to rest
 LEAST_S = 4.0  # a mission gets as many legs, each as long as an episode, as it takes to last this long

@@ -23,7 +23,8 @@ class Gate:
     passed: bool
     value: str
     wanted: str
-    cause: str = ""  # of a figure of time that is missed: what was found of the machine; passed, it is a warning
+    cause: str = ""  # of a figure of time that is missed: what was found of the machine
+    warning: bool = False  # whether it is missed, and passed all the same: the machine explains it
 
 
 def check_gates(result: Mapping[str, Any], learned: bool) -> list[Gate]:
@@ -73,7 +74,7 @@ def _on_time(name: str, value: float | None, limit: float, unit: str, ros: Mappi
     slowness, found = _slowness(ros)
     passed = value < slowness * limit
     whose = "the machine" if passed else f"not the machine, which explains {slowness * limit:.3g} {unit}"
-    return replace(gate, passed=passed, cause=f"{whose}: {found}")
+    return replace(gate, passed=passed, cause=f"{whose}: {found}", warning=passed)
 
 
 def _slowness(ros: Mapping[str, Any]) -> tuple[float, str]:

@@ -17,7 +17,7 @@ function within(parent, kind = "div") { const element = document.createElement(k
 
 function head() {
   const failed = result.gates.filter((gate) => !gate.passed);
-  const warned = result.gates.filter((gate) => gate.passed && gate.cause).length;
+  const warned = result.gates.filter((gate) => gate.warning).length;
   const ran = result.started_utc ? `${result.started_utc.replace("T", " ").slice(0, 16)} UTC` : "";
   const facts = [result.task && `task ${result.task}`, result.kind, result.seed === undefined ? "" : `seed ${result.seed}`, ran];
   page.append(html("div", { class: "top" }, `<span class="brand">phalanx</span><span>${escapeText(facts.filter(Boolean).join(" · "))}</span>`));
@@ -115,7 +115,7 @@ function timing() {
     { unit: "us", xLabel: "absolute error, us" });
 }
 
-const mark = (gate) => (!gate.passed ? "fail" : gate.cause ? "warn" : "pass");
+const mark = (gate) => (!gate.passed ? "fail" : gate.warning ? "warn" : "pass");
 
 // What a mission failed by, and every time that a shield took over: which robot, when, from which mode to which, why.
 function incidents() {

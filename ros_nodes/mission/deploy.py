@@ -29,6 +29,7 @@ from ros_nodes.plans.placement import place_team
 from ros_nodes.plans.prepare import PARAMETERS, prepare
 
 CONFIG = Path(__file__).parents[1] / "config" / "team.yaml"
+RESULT = "result.json"  # what came of a mission, or of a team
 BRING_UP_S = 30.0
 NOTHING_ARMED_S, FLOWN_S = 1.0, 5.0  # for processes to end when interrupted; then they are killed
 CONDUCT_S = 0.02
@@ -84,7 +85,7 @@ def run_mission(
     `criterion` evaluates the ground truth. `on_progress` gets a dict with `phase` ("echo", "start", "bring-up",
     "mission", "landing", "evaluate", and "stopping" when interrupted, with the number of `processes`), and in the
     mission `t_s`, `duration_s`, `positions` (N, 3), `modes`, `event`. Leaves in `out_dir`: bag/ (MCAP), flight.npz,
-    mission.json (metrics), plan.json, params.yaml, logs/ and series/; `unwritten` of the result says which
+    result.json (metrics), plan.json, params.yaml, logs/ and series/; `unwritten` of the result says which
     could not be written. BundleError or ValueError for a bundle or mission
     that cannot be, DeployError when a process fails.
     """
@@ -123,7 +124,7 @@ def run_mission(
         "fingerprint": ", ".join(load_bundle(file).fingerprint for file in files),
         "bag": str(out / "bag"),
     }
-    path, metrics = out / "flight.npz", out / "mission.json"
+    path, metrics = out / "flight.npz", out / RESULT
     result["unwritten"] = unwritten(path, lambda: save_flight(path, recording))
     result["unwritten"] += unwritten(metrics, lambda: metrics.write_text(json.dumps(result, indent=1)))
     return result

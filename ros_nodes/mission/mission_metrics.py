@@ -16,7 +16,7 @@ from ros_nodes.messages.diagnostics import UNDER_POLICY, ShieldMode
 from ros_nodes.mission.failures import Failure, Takeover, lost_robots, mission_failures, takeovers
 from ros_nodes.mission.ground_truth import GroundTruth, read_ground_truth
 from ros_nodes.mission.mission_success import Criterion, legs_done
-from ros_nodes.plans.mission import Mission
+from ros_nodes.plans.mission import SWAP, Mission
 
 MODES = tuple(mode.name for mode in Mode)
 FALLBACK = tuple(index for index, name in enumerate(MODES) if name not in UNDER_POLICY)
@@ -102,7 +102,7 @@ def mission_metrics(
     causes = [*recording.cut, *lost_robots(mission, recording.takeovers, killed_s), *violations]
     failures = mission_failures(mission, recording.truth, outcome, killed_s, causes)
     return {
-        "task": mission.task,
+        "task": mission.task or SWAP,  # what is flown without a task of its own
         "robot": ", ".join(dict.fromkeys(member.robot for member in mission.team)),
         "robots": len(mission.team),
         "control_hz": round(_rate_hz(recording), 2),

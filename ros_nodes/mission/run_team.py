@@ -15,7 +15,7 @@ from ros_nodes.lifecycle.bring_up import NotUp
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import Processes
 from ros_nodes.lifecycle.transport import transport_settings
-from ros_nodes.mission.deploy import CONFIG, unwritten
+from ros_nodes.mission.deploy import CONFIG, RESULT, unwritten
 from ros_nodes.mission.launch_plan import NOT_UP, Node, plan
 from ros_nodes.mission.team_log import TeamLog
 from ros_nodes.operation.arming import ARM_S
@@ -26,7 +26,6 @@ from ros_nodes.plans.team import Team
 from ros_nodes.plans.team_file import load_team
 from ros_nodes.plans.team_mission import team_mission
 
-RESULT = "result.json"
 WATCH_S = 0.1
 SILENCE_S = 10.0  # after the end of a process in which its robots are found to be silent
 WAITS_S = 5.0  # after all nodes are up, what keeps a simulated robot from being armed is said
@@ -53,15 +52,15 @@ class CtrlC:
 class Listener:
     """Who hears of a team while it runs. `starts`: all is checked. `watch`: again and again. `fails`: why, at once.
 
-    `up`: how many seconds after the start all nodes are up, and whether a person arms. `waits`: a little later, each
-    robot that arms itself and could not be armed, and why. `troubles`: each that lands or was stopped, and why.
-    `stops`: at Ctrl-C, and where the team could not be brought up, how many processes are waited for.
+    `up`: how many seconds after the start all nodes are up, whether a person arms, and who is STOPPED. `waits`: a
+    little later, each robot that arms itself and could not be armed, and why. `troubles`: each that lands or was
+    stopped, and why. `stops`: at Ctrl-C, and where the team could not be brought up, how many processes are waited for.
     """
 
     starts: Callable[[], None] = lambda: None
     watch: Callable[[], None] = lambda: None
     fails: Callable[[str], None] = lambda why: None
-    up: Callable[[float, bool], None] = lambda after_s, by_a_person: None
+    up: Callable[[float, bool, Sequence[str]], None] = lambda after_s, by_a_person, stopped: None
     waits: Callable[[str, str], None] = lambda robot, why: None
     troubles: Callable[[str, str], None] = lambda robot, why: None
     stops: Callable[[int], None] = lambda processes: None
@@ -208,7 +207,8 @@ class _RunningTeam:
         down = _read_not_up(self._file)
         if self._armable_s is None and down == []:
             self._armable_s = round(self._age_s, 2)
-            self._listener.up(self._armable_s, not self._simulated)
+            self._listen()
+            self._listener.up(self._armable_s, not self._simulated, self._log.stopped())
         if self._armable_s is None:
             return
         for gone in down or []:

@@ -115,6 +115,11 @@ class TeamLog:
                 found.append({"robot": name, "why": f"its policy never had it: {why}"})
         return found
 
+    def stopped(self) -> list[str]:
+        """Robots that a person has stopped, as far as their shields are heard."""
+        robots = self._monitor.snapshot()["robots"]
+        return [robot["robot"] for robot in robots if robot["state"] == State.STOPPED.name]
+
     def _failed(self, events: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str]]:
         """The events that are failures, and why; a landing that ends in a fault is one, with all that it was for."""
         last = {event["robot"]: event for event in events if event["to"] != SILENT}

@@ -26,7 +26,7 @@ _LEFT_OPEN = ExitStack()
 
 def find_robots(domain: int | None) -> list[str]:
     """Names of the robots of `domain` that can be asked; takes `FIND_S`."""
-    node, executor = _node(domain)
+    node, executor = open_node(domain)
     until_s = time.monotonic() + FIND_S
     while time.monotonic() < until_s:
         executor.spin_once(timeout_sec=LOOK_S)
@@ -42,7 +42,7 @@ def ask(
     the answer of another.
     One whose policy is heard and whose shield is not, such as that of a process which hangs, is in the answer too.
     """
-    node, executor = _node(domain)
+    node, executor = open_node(domain)
     find_until_s = time.monotonic() + (0.0 if robots else FIND_S)
     orders = {robot: _Order(node, robot, what) for robot in robots}
     while time.monotonic() < find_until_s or not all(order.is_over() for order in orders.values()):
@@ -59,8 +59,8 @@ def ask(
     return outcomes
 
 
-def _node(domain: int | None) -> tuple[Node, SingleThreadedExecutor]:
-    """They live until `end_process`: a person who asked for a stop does not wait for the middleware's destructors."""
+def open_node(domain: int | None) -> tuple[Node, SingleThreadedExecutor]:
+    """A node, and what spins it, which live until `end_process`: who asked for a stop waits for no destructor."""
     context = _LEFT_OPEN.enter_context(domain_context(domain))
     executor = SingleThreadedExecutor(context=context)
     node = Node("operate", context=context, enable_rosout=False, start_parameter_services=False)

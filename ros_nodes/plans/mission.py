@@ -20,6 +20,7 @@ from ros_nodes.plans.course import Course
 
 FORMAT, OLDER_FORMAT = "phalanx-mission/3", "phalanx-mission/2"
 CRAZYFLIE = "crazyflie"
+SWAP = "swarm-swap"  # the task that `plan_swap` plans by itself
 LEAST_RADIUS_M = 0.7
 LARGEST_TEAM = 16  # on the widest circle, 2.2 m: the shield's fence is at 2.4 m
 NEIGHBOUR_M = 0.64  # distance of neighbours on the circle, at least

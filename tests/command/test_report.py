@@ -78,7 +78,9 @@ def late(p99=37.0, others=0.1, before=2.0, after=2.0, **ros) -> list:
     result["ros"] |= {"sensor_to_command_ms": {"p50": 9.0, "p99": p99}, "other_programs_cores": others, **ros}
     for when, p95 in (("before", before), ("after", after)):
         result["ros"]["bare_echo_ms"][when]["p95"] = p95
-    return [gate for gate in check_gates(result, True) if not gate.passed or gate.cause]
+    gates = check_gates(result, True)
+    assert all(gate.warning == (gate.passed and bool(gate.cause)) for gate in gates)
+    return [gate for gate in gates if not gate.passed or gate.warning]
 
 
 def test_a_delay_of_ours_on_a_quiet_machine_is_a_failure_that_says_how_quiet_it_was():

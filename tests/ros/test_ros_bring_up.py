@@ -182,7 +182,7 @@ def test_ctrl_c_before_anything_is_armed_says_at_once_what_it_waits_for_or_ends(
     while left := node_processes(str(out)):
         assert time.monotonic() < until, left
         time.sleep(0.1)
-    assert not (out / "mission.json").exists()
+    assert not (out / "result.json").exists()
 
 
 @pytest.mark.ros

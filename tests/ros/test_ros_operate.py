@@ -193,12 +193,13 @@ def test_in_the_graph_who_gives_a_goal_is_called_as_the_command():
 @pytest.mark.parametrize("order", [["arm", "ghost"], ["goal", "ghost", "--at", "0", "0", "1"], ["estop"]])
 def test_ctrl_c_while_robots_are_looked_for_is_one_line(order):
     """Also where the middleware is up: what it leaves open would add a traceback of its destructors."""
+    module, name = ("operate", "_node") if "goal" in order else ("ask", "open_node")
     press = (
-        f"import os, signal\nfrom ros_nodes.operation import {'operate' if 'goal' in order else 'ask'} as operate\n"
+        f"import os, signal\nfrom ros_nodes.operation import {module}\n"
         "from phalanx.cli import main\n"
-        "begin = operate._node\n"
+        f"begin = {module}.{name}\n"
         "def node(*given):\n    begin(*given)\n    os.kill(os.getpid(), signal.SIGINT)\n"
-        f"operate._node = node\nmain(['operate', *{order!r}])"
+        f"{module}.{name} = node\nmain(['operate', *{order!r}])"
     )
     done = subprocess.run([sys.executable, "-c", press], capture_output=True, text=True, timeout=patience(30.0))
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "phalanx: interrupted\n")

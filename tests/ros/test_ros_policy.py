@@ -67,7 +67,8 @@ def test_the_mission_tells_how_it_goes(flown):
     assert result["landed"] and [e["to"] for e in result["events"] if e["robot"] == "cf2" and e["from"] != e["to"]][
         -2:
     ] == ["LANDING", "DISARMED"]
-    assert json.loads((out / "mission.json").read_text()) == result
+    assert json.loads((out / "result.json").read_text()) == result and result["task"] == "swarm-swap"
+    assert not (out / "mission.json").exists(), "a result has one name, however it was deployed"
     with np.load(out / "flight.npz") as flight:
         assert flight["pos"].shape == (len(flight["t"]), 2, 3)
         assert len(flight["latency_ms"]) > 500 and len(flight["period_error_us"]) > 500

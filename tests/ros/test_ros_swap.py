@@ -1,5 +1,8 @@
 """A policy file takes over from another one in flight: real nodes, real DDS, and no cycle missed."""
 
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -126,3 +129,40 @@ def test_a_policy_that_fails_or_that_the_shield_refuses_is_taken_back(files, tmp
         assert "the shield: POLICY (HOLD)" in pilot.hear(f"{files['new'][0]} was taken back")
         rig.node.destroy_publisher(stranger)
         assert float(rig.state("cf1")[0].base_pos[2]) > FAULT_ABOVE_M  # the old one had climbed on
+
+
+def test_a_person_swaps_a_policy_from_a_terminal_and_is_told_how_it_ended(files, tmp_path):
+    """There was no command: it took a parameter, a service, and a look at a topic."""
+    old, new, faulty = (files[name][0] for name in ("old", "new", "faulty"))
+    with hovering(tmp_path, files) as rig:
+        domain = str(rig.node.context.get_domain_id())
+
+        def swap(robot: str, file: str) -> tuple[int, list[str]]:
+            command = [sys.executable, "-m", "phalanx", "operate", "swap", robot, file, "--domain", domain]
+            with subprocess.Popen(
+                command, cwd=os.path.dirname(new), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            ) as process:
+                until = time.monotonic() + patience(60.0)
+                while process.poll() is None:
+                    assert time.monotonic() < until
+                    rig.watch("cf1", 0.02)
+                return process.returncode, process.stdout.read().splitlines()
+
+        rig.start("simulated_robots", "cf1/shield", "cf1/policy")
+        assert swap("cf7", new) == (1, ["cf7: there is no such robot: there are cf1; did you mean 'cf1'?"])
+        rig.fly("cf1", 1.0)
+        assert swap("cf1", "none.onnx") == (1, [f"cf1: {os.path.dirname(new)}/none.onnx: no such file"])
+        said = [f"{new} runs beside {old}", f"{new} takes over from {old}", f"{new} flies"]
+        assert swap("cf1", os.path.basename(new)) == (0, [f"cf1: swap: {each}" for each in said])
+        rig.node.send("cf1", {"goal_pos": np.array([0.0, 0.0, FAULT_ABOVE_M + 0.4], np.float32)})
+        rig.fly("cf1", 3.0)
+        code, lines = swap("cf1", faulty)
+        assert code == 1 and lines[-1].startswith(f"cf1: {faulty} was taken back, {new} flies on: "), lines
+
+
+def test_a_swap_without_a_file_is_refused_before_anything_is_sent(capsys):
+    from phalanx.cli import main
+
+    with pytest.raises(SystemExit, match="2"):
+        main(["operate", "swap", "cf1"])
+    assert capsys.readouterr().err.startswith("phalanx: swap needs one robot and a policy file: phalanx operate swap")

@@ -52,7 +52,7 @@ def test_a_mission_of_an_arm_leaves_its_plan_its_figures_and_its_bag(conducted):
     from rosbags.highlevel import AnyReader
 
     result, out, mission = conducted
-    assert json.loads((out / "mission.json").read_text()) == result
+    assert json.loads((out / "result.json").read_text()) == result
     np.testing.assert_array_equal(load_mission(out / "plan.json").team[0].joint_pos, mission.team[0].joint_pos)
     with AnyReader([out / "bag"]) as bag:
         counts = {connection.topic: connection.msgcount for connection in bag.connections}

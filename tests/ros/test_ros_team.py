@@ -15,6 +15,7 @@ from places import ROOT
 pytest.importorskip("rclpy")
 from nav_msgs.msg import Odometry
 
+from phalanx.commands.deploy import up_in_words
 from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
@@ -36,7 +37,10 @@ def test_a_real_and_a_simulated_robot_come_up_and_the_real_one_is_stopped_at_the
     )
     domain = free_domain_id()
     ros = ros_environment(domain)
-    environment = os.environ | ros | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    (tmp_path / "phalanx").mkdir()
+    (tmp_path / "phalanx" / "cf1.stopped").write_text("a person, 12:00\n")
+    environment = os.environ | ros | {"XDG_STATE_HOME": str(tmp_path)}
+    environment |= {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     command = [*COMMAND, str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")]
     deploy = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -51,15 +55,20 @@ def test_a_real_and_a_simulated_robot_come_up_and_the_real_one_is_stopped_at_the
                 heard |= {number for number, box in enumerate(boxes) if box.take()}
                 names = node.get_node_names_and_namespaces()
             assert deploy.stdout.readline().startswith("team of ")
-            assert re.fullmatch(
-                r"robots can be armed, [\d.]+ s after their nodes were started: .*", deploy.stdout.readline().strip()
-            )
+            says = r"cf2 can be armed, [\d.]+ s after .*: phalanx operate arm NAME; cf1 is STOPPED, .*"
+            assert re.fullmatch(says, said := deploy.stdout.readline().strip()), said
+            assert said.endswith("before it is armed: phalanx operate reset cf1")
     finally:
         deploy.send_signal(signal.SIGINT)
         code = deploy.wait(patience(60.0))
     assert code == 0
     assert 0.0 < json.loads((tmp_path / "out" / "result.json").read_text())["armable_after_s"] < patience(30.0)
     assert log.exists(), "the driver did not stop its robot"
+
+
+def test_who_can_be_armed_is_said_by_name_only_where_a_robot_is_stopped():
+    assert up_in_words(["a", "b"], [], 3.14) == "robots can be armed, 3.1 s after their nodes were started"
+    assert up_in_words(["a"], ["a"], 3.0).startswith("no robot can be armed, 3.0 s")
 
 
 def test_what_is_wrong_with_a_team_file_is_one_line(tmp_path):
