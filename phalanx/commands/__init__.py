@@ -16,6 +16,7 @@ from phalanx.commands.inspect import inspect
 from phalanx.commands.monitor import monitor
 from phalanx.commands.operate import operate
 from phalanx.commands.play import play
+from phalanx.commands.report import report
 from phalanx.commands.robots import robots
 from phalanx.commands.sign import sign
 from phalanx.commands.sweep import sweep
@@ -40,6 +41,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "sign": sign,
     "deploy": deploy,
     "drill": drill,
+    "report": report,
     "monitor": monitor,
     "operate": operate,
     "doctor": doctor,

@@ -113,10 +113,10 @@ def deploy(
     from phalanx.missions.film import load_mission_flight  # seconds more, in which nothing waits on the ground
     from phalanx.report import render_flight
 
-    page, task = folder / "report.html", next(iter(policies.values())).task
+    page = folder / "report.html"
     if not result["unwritten"]:
         flight = load_mission_flight(folder / "flight.npz", plan)
-        text = render_flight(result, flight, task, [member.robot for member in plan.team])
+        text = render_flight(result, flight, result["task"], [member.robot for member in plan.team])
         result["unwritten"] += unwritten(page, lambda: page.write_text(text, encoding="utf-8"))
     good = result["mission_success"] and result["landed_safely"] is not False and result["stopped_safely"] is not False
     good = good and not result["unwritten"]

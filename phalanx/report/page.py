@@ -136,11 +136,11 @@ def render_flight(figures: Mapping[str, Any], flight: Flight, task: str, robots:
 
 
 def render_failure(failures: Sequence[Mapping[str, Any]], events: Sequence[Mapping[str, Any]], title: str) -> str:
-    """HTML of a deployment that came to no good end: which robot, when and why; `events` as of `ros_nodes`."""
+    """HTML of a deployment without a recorded flight: which robot failed, when and why; `events` as of `ros_nodes`."""
     why = "; ".join(f"{f['robot'] or 'a process'} at {f['t_s']:.1f} s: {f['why']}" for f in failures)
     result = {
-        "success": False,
-        "gates": [asdict(Gate("deployed without a failure", False, why, "none"))],
+        "success": not failures,
+        "gates": [asdict(Gate("deployed without a failure", not failures, why or "none", "none"))],
         "ros": {"failures": failures},
         "shield": {},
         "events": events,

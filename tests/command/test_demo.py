@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from phalanx.commands.report import report
+
 KEYS = {
     "": {"success", "gates", "failures", "train", "parity", "verify", "ros", "shield", "wall_s", "versions"},
     "train": {"wall_s", "env_steps", "steps_per_s", "return_curve"},
@@ -47,6 +49,8 @@ def test_the_quick_demo_passes_its_gates_and_leaves_what_it_promises(tmp_path):
     assert not missed, done.stderr[-3000:]  # what the machine alone makes late is a warning
     assert (out / "report.html").stat().st_size < 5_000_000
     assert any((out / "ros" / "bag").glob("*.mcap"))
+    page = (out / "report.html").read_text()
+    assert report(out) == 0 and (out / "report.html").read_text() == page
     inspected = subprocess.run(
         [sys.executable, "-m", "phalanx", "inspect", str(out / "policy.onnx")], capture_output=True
     )

@@ -24,6 +24,7 @@ from ros_rig import PERIOD_S, Rig
 from deploy.bundle import load_bundle
 from deploy.bundle.file import add_record
 from deploy.bundle.signature import add_signature, key_text, public_bytes
+from phalanx.commands.report import report
 from ros_nodes.lifecycle.bring_up import ACTIVATE, CLEAN_UP, CONFIGURE, DEACTIVATE, BringUpError
 from ros_nodes.mission.deploy import DeployError, run_swap
 
@@ -47,6 +48,15 @@ def test_a_killed_policy_becomes_a_fallback_within_seven_periods_and_lands(flown
     assert 0 < result["kill_to_fallback_ms"] < 7 * PERIOD_S * 1e3
     assert result["landed_safely"] is True
     assert result["shield"]["violations"] == 0
+
+
+def test_the_page_of_a_mission_is_written_again_from_its_folder(flown, capsys):
+    """A page that a full disk did not take was lost."""
+    _, out, _ = flown
+    assert report(out) == 0
+    assert capsys.readouterr().out == f"{out / 'report.html'}\n"
+    page = (out / "report.html").read_text()
+    assert "<title>swarm-swap: 2 crazyflie in ROS 2</title>" in page and "policy of cf1 killed" in page
 
 
 @pytest.mark.alone

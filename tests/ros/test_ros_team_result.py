@@ -18,6 +18,7 @@ from places import TESTS, ZOO
 
 pytest.importorskip("rclpy")
 from phalanx.commands.deploy import deploy
+from phalanx.commands.report import report
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages.local_orders import ask_here
 from ros_nodes.operation.robot_monitor import SILENT
@@ -267,6 +268,7 @@ def test_a_process_that_ends_by_itself_is_a_failure_and_the_team_lands_and_it_is
     assert not [failure for failure in result["failures"] if failure["why"].startswith(SILENT)], "it was counted twice"
     page = (out / "report.html").read_text()
     assert "ended with code -9" in page and all(failure["robot"] in page for failure in result["failures"])
+    assert report(out) == 0 and (out / "report.html").read_text() == page, "that of the same folder is another one"
     assert {e["robot"] for e in result["events"] if e["from"] == "LANDING" and e["to"] in ("DISARMED", "FAULT")} == {
         "cf1",
         "cf2",
