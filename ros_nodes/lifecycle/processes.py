@@ -15,6 +15,7 @@ from random import Random
 from hardware.parent import end_with_parent
 from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.fork_server import NODE_ENVIRONMENT, Forked, fork
+from ros_nodes.lifecycle.log_lines import NEWS, telling_line
 from ros_nodes.lifecycle.transport import LOCALHOST_ONLY, RANGE, transport_settings
 
 PARENT, WHEN_GONE = "PHALANX_PARENT_PID", "PHALANX_PARENT_GONE"  # and the signal that its end sends
@@ -214,14 +215,12 @@ class Processes:
         return line.partition(f"[{logger}]: ")[2] or line
 
     def last_line(self, name: str, about: str = "") -> str:
-        """The last error that `name` printed, or its last line that tells no news; lines with `about` before others."""
+        """Why `name` ended, see `telling_line`, or "no output"; lines with `about` before others."""
         lines = [line for line in self.log_of(name).read_text(errors="replace").splitlines() if line.strip()]
         lines = [line for line in lines if about in line] or lines
-        errors = [line for line in lines if "[ERROR]" in line or "[FATAL]" in line or line.startswith("error:")]
-        lines = [line for line in lines if "[INFO]" not in line]
-        if not lines and shutil.disk_usage(self._log_dir).free < NO_SPACE:
+        if all(NEWS in line for line in lines) and shutil.disk_usage(self._log_dir).free < NO_SPACE:
             return f"no output, for no space is left in {self._log_dir}"
-        return (errors or lines or ["no output"])[-1]
+        return telling_line(lines) or "no output"
 
     def end(self, name: str, timeout_s: float = 3.0, number: int = signal.SIGTERM) -> None:
         """Ask `name` to end, and make it. A shield lands its robot before when `number` is SIGINT."""

@@ -100,6 +100,41 @@ def test_the_end_of_a_process_of_the_whole_team_says_what_that_means(tmp_path, n
     assert said.endswith("it was killed") == (name == "cf1_shield")
 
 
+OLD = "[ERROR] [17.2] [cf1.driver]: no answer within 3 s"
+NEWS = "[INFO] [17.3] [cf1.shield]: cf1: ARMED -> STARTING: started on request"
+RAISED = ["Traceback (most recent call last):", '  File "x.py", line 3, in f', "    g()", "ValueError: no such robot"]
+FIRST = [
+    "Traceback (most recent call last):",
+    '  File "y.py", line 1, in h',
+    "KeyError: 'cf1'",
+    "During handling ..., ...",
+]
+
+
+@pytest.mark.parametrize(
+    ("printed", "why"),
+    [
+        ([OLD, NEWS, *RAISED], RAISED[-1]),  # what it had reported before, and gone on, was said to be why
+        ([*FIRST, *RAISED, NEWS], RAISED[-1]),
+        ([*RAISED, OLD, NEWS], OLD),
+        ([OLD, NEWS], OLD),
+        (["[WARN] [17.1] [cf1.shield]: busy", NEWS], "[WARN] [17.1] [cf1.shield]: busy"),
+        ([NEWS], NEWS),  # it was said to have printed nothing
+        ([], "no output"),
+    ],
+)
+def test_why_a_process_ended_is_the_exception_that_ended_it_then_an_error_then_what_it_said_last(
+    tmp_path, printed, why
+):
+    code = f"print({chr(10).join(printed)!r}); raise SystemExit(1)"
+    with Processes([], tmp_path, {}) as processes, processes.log_of("cf1_shield").open("wb") as log:
+        processes._running["cf1_shield"] = subprocess.Popen([sys.executable, "-c", code], stdout=log)
+        processes._running["cf1_shield"].wait()
+        said = processes.why_ended("cf1_shield")
+        processes.forget("cf1_shield")
+    assert said == f"cf1_shield ended with code 1: {why}"
+
+
 def test_the_first_ctrl_c_is_raised_and_what_comes_while_robots_land_is_counted():
     before = signal.signal(signal.SIGINT, ctrl_c := CtrlC())
     try:
