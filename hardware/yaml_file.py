@@ -1,5 +1,6 @@
 """YAML files that people write: what is wrong with one is said in one line; a key that is there twice is refused."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ TAG = "tag:yaml.org,2002:"
 KINDS = ("map", "seq", "str", "null", "bool", "int", "float")  # the core schema: https://yaml.org/spec/1.2.2/
 DEEPEST = 100  # of what stands in each other: libyaml ends the process where there are too many
 SHOWN = 60  # characters of a wrong value
+_SCIENTIFIC = re.compile(r"([-+]?\d+)(\.(\d*))?[eE]([-+]?)(\d+)")
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the first is C, where libyaml is there
 
 
@@ -36,6 +38,18 @@ def read_yaml(file: Path) -> Any:
         return msgspec.yaml.decode(text)
     except Exception as error:  # Python's own types raise whatever they like for a date or a number that cannot be
         raise _no_yaml(file, error) from error
+
+
+def read_as_text(value: Any) -> str:
+    """How to write a number so that YAML reads one, where `value` is the text that it took it for; empty for others.
+
+    YAML 1.1, which Python's parser follows, wants a point and the sign of the exponent.
+    """
+    found = _SCIENTIFIC.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return ""
+    sign = found[4] or "+"
+    return f": YAML takes it for text, write {found[1]}.{found[3] or '0'}e{sign}{found[5]}"
 
 
 def _no_yaml(file: Path, error: Exception) -> ValueError:

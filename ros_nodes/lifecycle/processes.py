@@ -215,9 +215,9 @@ class Processes:
         return line.partition(f"[{logger}]: ")[2] or line
 
     def last_line(self, name: str, about: str = "") -> str:
-        """Why `name` ended, see `telling_line`, or "no output"; lines with `about` before others."""
+        """Why `name` ended, see `telling_line`, or "no output"; lines with `about` before others, but for their news."""
         lines = [line for line in self.log_of(name).read_text(errors="replace").splitlines() if line.strip()]
-        lines = [line for line in lines if about in line] or lines
+        lines = [line for line in lines if about in line] or [line for line in lines if NEWS not in line]
         if all(NEWS in line for line in lines) and shutil.disk_usage(self._log_dir).free < NO_SPACE:
             return f"no output, for no space is left in {self._log_dir}"
         return telling_line(lines) or "no output"

@@ -14,6 +14,7 @@ from hardware.ranges import check_range
 from ros_nodes.messages.names import LONGEST_NAME, NAME
 from ros_nodes.messages.scene import Scene
 
+MOST_ROBOTS = 256  # each hears all others: two cores fly 16, and did not bring up 32
 PathText = Annotated[str, Meta(max_length=1000)]
 NameText = Annotated[str, Meta(max_length=LONGEST_NAME)]
 Count = Annotated[int, Meta(ge=1)]

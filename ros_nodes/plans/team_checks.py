@@ -16,6 +16,7 @@ from hardware import RobotSpec, load_robot
 from hardware.drivers import check_options, device_of, driver_class, unmeasured_by
 from hardware.overlay import SUFFIX
 from ros_nodes.messages.battery import check_charges
+from ros_nodes.messages.conversion import MOST_M
 from ros_nodes.plans.course import check_goals
 from ros_nodes.plans.starts import check_starts
 from ros_nodes.plans.team import Robot, Team, absolute
@@ -88,6 +89,8 @@ def _check_place(base_pose: tuple[float, float, float, float] | None, spec: Robo
         return
     if not np.isfinite(base_pose).all():
         raise ValueError(f"{list(base_pose)}: every number must be finite")
+    if far := [number for number in base_pose[:3] if abs(number) > MOST_M]:
+        raise ValueError(f"{far[0]:g}: every number must be from {-MOST_M:g} to {MOST_M:g}")
     if abs(base_pose[3]) > 2.0 * np.pi:
         raise ValueError(f"yaw = {base_pose[3]:g}: in rad, from -6.28 to 6.28")
     legs = not (spec.flight or spec.fixed_base)

@@ -37,11 +37,11 @@ import msgspec
 from deploy.bundle.signature import key_text, read_public_key
 from deploy.bundle.verification import check_level
 from hardware.names import nearest
-from hardware.yaml_file import SHOWN, read_yaml
+from hardware.yaml_file import SHOWN, read_as_text, read_yaml
 from ros_nodes.messages.names import ALLOWED
 from ros_nodes.messages.scene import KeepOut, Obstacle, Scene
 from ros_nodes.plans.mission import load_mission
-from ros_nodes.plans.team import Charges, Hosts, Robot, Team, TeamError, absolute
+from ros_nodes.plans.team import MOST_ROBOTS, Charges, Hosts, Robot, Team, TeamError, absolute
 from ros_nodes.plans.team_checks import check_robots
 
 
@@ -63,6 +63,9 @@ def load_team(path: Path | str) -> Team:
 def _converted(data: Any) -> Team:
     if data is None:
         raise ValueError("is empty; a team file lists its robots")
+    robots = data.get("robots") if isinstance(data, dict) else None
+    if isinstance(robots, list) and len(robots) > MOST_ROBOTS:
+        raise ValueError(f"robots: {len(robots)} of them, {MOST_ROBOTS} at most")
     try:
         return msgspec.convert(data, Team)
     except msgspec.ValidationError as error:
@@ -133,4 +136,4 @@ def _explain(error: str, data: Any) -> str:
         where, near = f"{key}{'.' if key else ''}", nearest(unknown[1], known)
         return f"{where}{unknown[1]}: unknown; choose from {', '.join(known)}{near}"
     said = ALLOWED if "matching regex" in reason else f"{reason[0].lower()}{reason[1:]}"  # only names have one
-    return f"{key or 'the file'} = {str(data)[:SHOWN]}: {said}"
+    return f"{key or 'the file'} = {str(data)[:SHOWN]}: {said}{read_as_text(data)}"

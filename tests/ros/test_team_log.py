@@ -82,10 +82,12 @@ def test_of_nodes_that_did_not_come_up_the_robot_the_reason_and_the_busy_machine
         "[ERROR] [17.2] [cf1.driver]: no answer\n[INFO] [17.3] [cf1.shield]: x\n"
     )
     processes = Processes([], tmp_path, {})
-    processes._process_of = {"cf1/driver": "cf1_shield_host", "fleet/recorder": "fleet_recorder"}
-    (tmp_path / "fleet_recorder.log").touch()
+    processes._process_of = dict.fromkeys(["cf1/driver", "cf1/shield"], "cf1_shield_host")
+    processes._process_of["fleet/recorder"] = "fleet_recorder"
+    (tmp_path / "fleet_recorder.log").write_text("[INFO] [17.3] [other.node]: news of another node is none of it\n")
     refused, late = run_team._not_up(processes, tmp_path / "not_up.json", busy(monkeypatch, 9.0, 1.9, 0.0))
     assert refused == ("cf1", "node /cf1/driver refused to configure: no answer")
+    assert processes.last_line_of("/cf1/shield") == "x", "its news is all that is known of it"
     assert late[1].startswith("node /fleet/recorder did not configure within 30 s: no output; the machine may be too")
 
 
