@@ -129,6 +129,8 @@ def _explained(said: str, name: str, args: Sequence[str], options: Callable[[], 
         return f"{' '.join([several[1], *given])}: {values} given, wanted {len(wanted)} numbers: {several[2]}{usage}"
     if match := re.match(r"Error parsing (\S+): .*?('.*?')", text):
         return f"{match[1]}: cannot read {match[2]}, wanted {options().get(match[1], 'another value')}{usage}"
+    if match := re.match(r"Error parsing [a-z_]+: (.*)", text):  # what a class of hyperparameters or sizes refuses
+        return f"--{match[1]}{usage}"
     if match := re.match(r"Missing from phalanx \w+: (\S+) (.*)", text):
         return f"{match[1]} is missing: {match[2].replace(' (required)', '').rstrip('. ')}{usage}"
     return text.replace(" (required)", "") + usage

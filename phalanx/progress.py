@@ -39,6 +39,7 @@ class _Spinner(SpinnerColumn):
 class _TimeLeft(ProgressColumn):
     """Time left at the mean pace since the first progress; none before `BASIS` of the way has shown that pace.
 
+    A task whose every step is as much work as any other has its own `basis`, such as 0: one step has shown it.
     Between two steps of progress it counts down, and there is none any more where all should have been done. Rich's own
     takes the pace of the last half minute, in which a start, or a wait, may have been all that there was.
     """
@@ -57,7 +58,8 @@ class _TimeLeft(ProgressColumn):
             self._last[task.id] = now, task.completed
         moved = self._last[task.id][0]
         done = task.completed - had
-        ends = moved + (total - task.completed) * (moved - began) / done if done >= BASIS * total else 0.0
+        known = 0.0 < done >= task.fields.get("basis", BASIS) * total
+        ends = moved + (total - task.completed) * (moved - began) / done if known else 0.0
         left = str(timedelta(seconds=ceil(ends - now))) if now <= ends else "-:--:--"
         return Text(left, style="progress.remaining")
 

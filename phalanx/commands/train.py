@@ -158,7 +158,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             wandb=wandb,
         )
         with make_progress() as progress:
-            bar = progress.add_task(f"train {spec.name}", total=1.0, note="")
+            bar = progress.add_task(f"train {spec.name}", total=1.0, note="", basis=0.0)
             result = learn(
                 cfg,
                 lambda n: progress.update(bar, completed=n["fraction"], note=f"{training_note(n)}\n{time_split(n)}"),

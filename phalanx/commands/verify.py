@@ -15,6 +15,7 @@ from phalanx.verification.verdict import (
     actuators_in_words,
     figures_of,
     gate_in_words,
+    next_step,
     team_in_words,
     warn_of_unstated,
     why_no_parity,
@@ -177,6 +178,8 @@ def _show(verdict: dict) -> None:
         show_advice(verdict["flight"])
     colour = "green" if verdict["verdict"] == "verified" else "red"
     out.print(f"[{colour}]{verdict['verdict']}[/]  {'  '.join(file['bundle'] for file in files)}")
+    if verdict["verdict"] != "verified":
+        out.print(f"next: {next_step(verdict, files[0]['bundle'])}", markup=False)
 
 
 def _percent(rate: float) -> str:

@@ -121,6 +121,19 @@ def figures_of(gate: Mapping[str, Any]) -> str:
     return f"{gate['value']:.3g}, {SIGNS[gate['sign']]} {gate['limit']:g}"
 
 
+def next_step(verdict: Mapping[str, Any], file: str) -> str:
+    """What to do about a policy `file` that was refused, by the first gate that it missed."""
+    name = next(gate["name"] for gate in verdict["gates"] if not gate["passed"])
+    team = verdict["teams"].get(name.removeprefix("shielded_success_"), {})
+    limit = next(gate["limit"] for gate in verdict["gates"] if gate["name"] == name)
+    if not name.startswith("shielded"):
+        return "write the file again, phalanx export RUN, and verify that one"
+    if team.get("shielded_success_rate", 0.0) > limit:
+        return f"phalanx verify {file} --episodes {4 * verdict['episodes']}"
+    look = f"see what goes wrong, phalanx play {file} --out page.html"
+    return f"{look}, then train on: phalanx train --resume RUN --steps MORE"
+
+
 def team_in_words(robots: int) -> str:
     """`one robot`, `4 robots`."""
     return "one robot" if robots == 1 else f"{robots} robots"

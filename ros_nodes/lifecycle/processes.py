@@ -215,7 +215,10 @@ class Processes:
         return line.partition(f"[{logger}]: ")[2] or line
 
     def last_line(self, name: str, about: str = "") -> str:
-        """Why `name` ended, see `telling_line`, or "no output"; lines with `about` before others, but for their news."""
+        """Why `name` ended, see `telling_line`, or "no output"; by lines `about` it, where there are any.
+
+        News of others is none of it.
+        """
         lines = [line for line in self.log_of(name).read_text(errors="replace").splitlines() if line.strip()]
         lines = [line for line in lines if about in line] or [line for line in lines if NEWS not in line]
         if all(NEWS in line for line in lines) and shutil.disk_usage(self._log_dir).free < NO_SPACE:

@@ -14,6 +14,7 @@ from refused_policy import write_refused
 
 from deploy.bundle import load_bundle
 from phalanx.commands import COMMANDS
+from phalanx.commands.verify import _show
 from phalanx.zoo import figure_in_words
 
 
@@ -141,6 +142,27 @@ def test_a_policy_that_its_verification_refused_is_called_so(tmp_path):
     assert "verification" not in here("inspect", "velocity.onnx", cwd=tmp_path).stdout
     (tmp_path / "velocity.json").write_text(json.dumps({"fingerprint": record["fingerprint"]}))  # of its flight
     assert "verification" not in here("inspect", "velocity.onnx", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("gate", "rate", "next_line"),
+    [
+        ("shielded_success_1", 0.85, "next: see what goes wrong, phalanx play v.onnx --out page.html, then train on: "),
+        ("shielded_success_1", 0.99, "next: phalanx verify v.onnx --episodes 1024"),
+        ("shielded_collisions_1", 0.99, "next: see what goes wrong, phalanx play v.onnx"),
+        ("parity", 0.99, "next: write the file again, phalanx export RUN"),
+        ("", 0.99, ""),
+    ],
+)
+def test_a_refused_policy_gets_one_line_with_what_to_do(gate, rate, next_line, capsys):
+    """It ended with the word refused."""
+    verdict = json.loads((ZOO / "velocity.json").read_text()) | {"bundle": "v.onnx", "episodes": 256}
+    verdict["teams"]["1"] |= {"shielded_success_rate": rate}
+    verdict["gates"] = [each | {"passed": each["name"] != gate} for each in verdict["gates"]]
+    verdict["verdict"] = "refused" if gate else "verified"
+    _show(verdict)
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.startswith(next_line or "verified")
 
 
 def test_tasks_and_robots_tell_a_person_what_they_are_made_of():

@@ -13,6 +13,7 @@ from command import assert_one_line_error, here, phalanx
 from places import ZOO
 
 from deploy.bundle import load_bundle
+from hardware.ranges import check_range
 from phalanx.arguments import options_of
 from phalanx.commands import COMMANDS
 from phalanx.commands.demo import demo as run_command
@@ -33,10 +34,14 @@ def test_the_version_is_that_of_the_package():
         (["train", "hover", "--total-steps", "5"], "did you mean '--steps'"),
         (["play", "--robts", "3"], "did you mean '--robots'"),
         (["calibrate", "g1"], "ROBOT is missing: Its name in that file; see phalanx calibrate --help"),
-        (["operate", "lnad"], "what 'lnad': choose from arm, start, land, hold, disarm, estop, reset, goal; see"),
+        (["operate", "lnad"], "what 'lnad': choose from arm, start, land, hold, disarm, estop, reset, goal, swap; see"),
         (["operate", "lnad"], "did you mean 'land'?"),
         (["train", "hover", "--td3.gamma", "0.9"], "unknown option --td3.gamma: it is one of --algo td3, which is not"),
         (["train", "hover", "--algo", "td3", "--td3.gama", "0.9"], "did you mean '--td3.gamma'"),
+        (["train", "hover", "--ppo.lr", "1e-3"], "did you mean '--ppo.learning-rate' or '--ppo.limit-rate'?"),
+        (["train", "hover", "--ppo.ent", "1e-3"], "did you mean '--ppo.entropy-coef'"),
+        (["train", "hover", "--ppo.epochs", "0"], "phalanx: --ppo.epochs = 0: 1 to 1000; see phalanx train --help"),
+        (["train", "hover", "--network.hidden", "0"], "phalanx: --network.hidden = 0: 1 to 16384; see"),
         (["play", "hover", "--seed", "abc"], "--seed: cannot read 'abc', wanted INT"),
         (["operate", "goal", "cf1", "--at", "0", "0"], "--at 0 0: 2 values given, wanted 3 numbers: X Y Z; see"),
         (["operate", "goal", "cf1", "--at", "0", "0", "x"], "--at 0 0 x: 3 values given, wanted 3 numbers: X Y Z; see"),
@@ -53,6 +58,12 @@ def test_the_version_is_that_of_the_package():
 )
 def test_wrong_arguments_are_one_line_with_the_nearest_option(args, said):
     assert_one_line_error(here(*args), said, f"phalanx {args[0]} --help")
+
+
+def test_the_ends_of_a_range_are_written_as_a_person_writes_them():
+    for value, low, high, said in ((0, 1, 1_000_000, "1 to 1000000"), (2.0, 1e-6, 0.5, "1e-06 to 0.5")):
+        with pytest.raises(ValueError, match=f"^number = {value}: {said}$"):
+            check_range("number", value, low, high)
 
 
 def test_an_error_shows_what_a_terminal_would_obey_as_its_number(tmp_path):
@@ -93,6 +104,12 @@ def test_a_misspelt_file_or_run_is_answered_with_the_one_that_is_there(tmp_path)
     for command in ("deploy", "drill"):
         assert_one_line_error(here(command, "tem.yaml", cwd=tmp_path), "no such file; did you mean 'team.yaml'")
     assert_one_line_error(here("export", "runs/hovver", cwd=tmp_path), "did you mean 'runs/hover'")
+    for name, leads in (("zoo/gone.onnx", "nowhere.onnx"), ("gone.yaml", "nowhere.yaml"), ("runs/gone", "nowhere")):
+        (tmp_path / name).symlink_to(leads)  # the very same name was suggested
+        command = "inspect" if name.endswith("onnx") else "deploy" if name.endswith("yaml") else "export"
+        done = here(command, name, cwd=tmp_path)
+        assert_one_line_error(done, f"it is a link to {leads}, which is not there")
+        assert "did you mean" not in done.stderr
     (tmp_path / "policies").mkdir()
     for file in ("nowhere/else.onnx", "zoo/nix.onnx", "policy.onnx"):  # neither a suffix alone nor a folder is alike
         assert "did you mean" not in here("inspect", file, cwd=tmp_path).stderr
@@ -139,7 +156,7 @@ def test_the_number_of_robots_and_the_shield_are_named_alike_everywhere(tmp_path
     for command in ("eval", "play"):  # by the name that was typed
         assert_one_line_error(here(command, "hover", "--episodes", "0"), "episodes = 0: at least 1")
     for episodes in ("0", "2000000"):  # more than a record may hold
-        assert_one_line_error(here("verify", "hover", "--episodes", episodes), f"episodes = {episodes}: 1 to 1e+06")
+        assert_one_line_error(here("verify", "hover", "--episodes", episodes), f"episodes = {episodes}: 1 to 1000000")
     assert_one_line_error(here("verify", "flown", cwd=tmp_path), "no checkpoint at flown/checkpoint.pt")
     assert_one_line_error(here("eval", "hover", "--agent", "zero", "--seed", "-3"), "seed = -3")
 

@@ -86,3 +86,20 @@ def test_a_wait_or_a_start_makes_no_nonsense_of_the_time_left(monkeypatch):
         "-:--:--",
         "0:00:37",
     ]
+
+
+def test_a_training_says_how_long_it_takes_as_soon_as_one_iteration_has_shown_its_pace(monkeypatch):
+    """Not of the first, in which a simulation is compiled; it said nothing for the first 2 %, minutes of a long one."""
+    text, now = io.StringIO(), [0.0]
+    monkeypatch.setattr(progress_, "err", Console(file=text, width=200))
+    monkeypatch.setattr(progress_, "LINE_EVERY_S", 0.0)
+    progress = progress_.make_progress()
+    progress.get_time = lambda: now[0]
+    bars = [
+        progress.add_task(name, total=1.0, note="", **basis) for name, basis in (("train", {"basis": 0.0}), ("x", {}))
+    ]
+    for now[0], done in ((60.0, 0.001), (70.0, 0.002)):
+        for bar in bars:
+            progress.update(bar, completed=done)
+    left = [line.split("eta ")[1] for line in text.getvalue().splitlines()]
+    assert left == ["-:--:--", "-:--:--", "2:46:20", "-:--:--"]
