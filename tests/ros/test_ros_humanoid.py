@@ -99,7 +99,7 @@ def test_a_walking_humanoid_stands_before_a_wall_of_its_team_file_and_before_a_p
         def walk_back(_: float) -> None:
             walk(-0.4, (behind, 0.0, 1.2))
 
-        rig.watch_until("g1_1", lambda: rig.kept_from("person_0 is ", "g1_1"), 8.0, walk_back)
+        rig.watch_until("g1_1", lambda: rig.kept_from("a person is ", "g1_1"), 8.0, walk_back)
         rig.watch("g1_1", 1.5, walk_back)
         assert behind + BODY_M + 0.4 < places[-1][0] < behind + 1.95 and places[-1][2] > 0.9 * SPEC.home_height_m
 

@@ -75,7 +75,7 @@ def test_a_drone_keeps_off_a_wall_and_people_and_is_held_when_its_tracker_falls_
             places.append(rig.state("cf1")[0].base_pos.copy())
 
         assert rig.fly("cf1", 3.0, at_the_wall)
-        rig.fly_until("cf1", lambda: rig.kept_from("wall", "cf1"), 5.0, at_the_wall)
+        rig.fly_until("cf1", lambda: rig.has_said("cf1", "kept off wall"), 5.0, at_the_wall)
         ahead = np.array(places)[:, 0]
         assert ahead[-1] > 0.5 and ahead.max() < 0.9 - 0.0975
 

@@ -162,7 +162,7 @@ def test_a_person_in_the_way_is_seen_farther_off_the_older_the_word_of_them_is()
             return way.check(state, Context(state, NO_PEERS, people=people), 1.0)
 
         said(9.0), said(9.0)
-        assert said(first_m + 0.1) == "" and said(first_m - 0.1).startswith("person_0 is ")
+        assert said(first_m + 0.1) == "" and said(first_m - 0.1).startswith("a person is ")
 
 
 def test_how_far_robots_go_on_is_measured_the_way_they_walked():

@@ -73,7 +73,7 @@ class Way:
         to = state.base_pos[:2] - people.pos[:, :2]
         apart = np.maximum(np.linalg.norm(to, axis=-1), 1e-6)
         size = params.person_radius_m + params.person_error_m + params.person_speed * people.age
-        return self._late("person_{}".format, (apart - size)[None], (to / apart[:, None])[None], people.valid)
+        return self._late(lambda _: "a person", (apart - size)[None], (to / apart[:, None])[None], people.valid)
 
     def _late(self, name_of: Callable[[int], str], gap: np.ndarray, away: np.ndarray, valid: np.ndarray) -> str:
         """The first of the columns whose `gap` (H, B) m is used up; unit vectors `away` (H, B, 2) lead from it."""
