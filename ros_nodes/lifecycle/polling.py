@@ -135,7 +135,7 @@ class DurableMailbox(Mailbox):
                 if sent_ns in self._taken or (subscription is self._past and sent_ns < self._newest_ns):
                     continue
                 self._taken.append(sent_ns)
-                self.sent_ns = sent_ns
+                self.sent_ns, self.number = sent_ns, taken[1]["publication_sequence_number"]
                 self._newest_ns = max(self._newest_ns, sent_ns)
                 if (message := self._read(taken[0])) is not None:
                     return message, taken[1]["received_timestamp"]

@@ -45,17 +45,26 @@ def test_a_stranger_on_status_switches_no_requests_off_or_on_and_keeps_a_robot_f
         stranger = team.node.create_publisher(DiagnosticArray, "/cf1/status", qos.HISTORY)
         requests = Mailbox(team.node, JointState, "/cf1/requested", qos.recording(500, latched=False), raw=True)
 
-        def heard(state: str) -> int:
-            team.watch("cf1", 0.3)
-            while requests.take() is not None:
-                pass
-            team.watch("cf1", 1.0, lambda _: stranger.publish(status(state)))
+        def taken() -> int:
             count = 0
             while requests.take() is not None:
                 count += 1
             return count
 
+        def heard(state: str) -> int:
+            team.watch("cf1", 0.3)
+            taken()
+            team.watch("cf1", 1.0, lambda _: stranger.publish(status(state)))
+            return taken()
+
         assert heard("DISARMED") > 40
+        taken()
+        for _ in range(10):  # who comes and goes between two looks is never counted
+            guest = team.node.create_publisher(DiagnosticArray, "/cf1/status", qos.HISTORY)
+            guest.publish(status("DISARMED"))
+            team.node.destroy_publisher(guest)
+            team.watch("cf1", 0.1)
+        assert taken() > 40
         assert "status has 2 publishers where one is due" in team.processes.log_of("cf1_policy").read_text()
         team.node.destroy_publisher(stranger)
         team.watch("cf1", 0.7)
