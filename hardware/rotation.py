@@ -43,6 +43,11 @@ def down_b(quat: Array) -> Array:
     return -_matrix(quat)[..., 2, :]
 
 
+def up_w(quat: Array) -> Array:
+    """The body's upward axis in the world (..., 3), along which rotors lift."""
+    return _matrix(quat)[..., 2]
+
+
 def multiply(left: Array, right: Array) -> Array:
     """Hamilton product (..., 4): the rotation `right` followed by `left`."""
     xp = namespace_of(left)

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from hardware.rotation import rotate, rotate_inverse
+from hardware.rotation import rotate_inverse, up_w
 from hardware.types import Peers, RobotState
 from sim.envs.rate_loop import RateLoops
 from sim.noise import Noise, add_error, error_scale
@@ -159,9 +159,8 @@ class RobotGroup:
         wrench = self.rate_loops.step_fixed(path, rows[..., ANG], self._fixed_loop)
         if not self._all_alive:
             wrench = torch.where(self.dead.unsqueeze(-1), 0.0, wrench)
-        lift = torch.cat([torch.zeros_like(wrench[..., :2]), wrench[..., :1]], dim=-1)
-        both = torch.cat([rotate(rows[..., QUAT], lift), wrench[..., 1:]], dim=-1)
-        force[:, self._base_qvel] += both.flatten(1).double()
+        both = torch.cat([up_w(rows[..., QUAT]) * wrench[..., :1], wrench[..., 1:]], dim=-1)
+        force.index_add_(1, self._base_qvel, both.flatten(1).double())
 
     def _bent(self, path: Tensor) -> Tensor:
         """Forces as the thrust curve gives them, path (W, n, N, U)."""

@@ -14,7 +14,7 @@ from hardware.rotation import rotate
 from hardware.spec import RobotSpec
 from sim.envs.rate_loop import Fixed, RateLoops, take_over
 from sim.identification.windows import Windows
-from sim.physics.mujoco.mujoco_threads import CTRL, CTRL_AND_FORCE, FULL
+from sim.physics.mujoco.mujoco_threads import CTRL, CTRL_AND_FORCE, FULL, PIECES
 from sim.scenes.scene import Members, Scene, close_loops, compose_scene
 
 AXES = ("roll", "pitch", "yaw")
@@ -79,8 +79,9 @@ class Replay:
     def _steps(self, models: list[mujoco.MjModel], state: np.ndarray, ctrl: np.ndarray, spec: int = CTRL) -> np.ndarray:
         found = np.zeros((len(models), ctrl.shape[1], self._size))
         self._rollout.rollout(
-            models, self._data, state, ctrl, control_spec=spec, state=found, skip_checks=True, nstep=ctrl.shape[1]
-        )
+            models, self._data, state, ctrl, control_spec=spec, state=found, skip_checks=True, nstep=ctrl.shape[1],
+            chunk_size=-(-len(models) // (PIECES * len(self._data))),
+        )  # fmt: skip
         return found
 
     def _ctrl(self, candidates: Sequence[Candidate], windows: Windows, first: int, steps: int) -> np.ndarray:

@@ -16,6 +16,8 @@ from sim.scenes.speed import max_speed
 FULL = mujoco.mjtState.mjSTATE_FULLPHYSICS
 CTRL = int(mujoco.mjtState.mjSTATE_CTRL)
 CTRL_AND_FORCE = CTRL | int(mujoco.mjtState.mjSTATE_QFRC_APPLIED)
+PIECES = 2  # of the worlds for each thread: to hand out more costs a light scene up to half of its time
+LITTLE = 100  # steps of degrees of freedom in a call: so few are done before a thread has woken up
 
 
 class MujocoPhysics:
@@ -43,7 +45,10 @@ class MujocoPhysics:
         self._shared = SharedModels(model, num_worlds)
         self.models = self._shared.models
         threads = num_threads or len(os.sched_getaffinity(0))
-        self._rollout = Rollout(nthread=threads)
+        if num_worlds * steps_per_call * model.nv <= LITTLE:
+            threads = 1
+        self._rollout = Rollout(nthread=threads if threads > 1 else 0)  # with 0 in the thread that asks
+        self._piece = -(-num_worlds // (PIECES * threads))
         self._data = [mujoco.MjData(model) for _ in range(threads)]
         self._derivation = Derivation(model)
         size = mujoco.mj_stateSize(model, FULL)
@@ -58,6 +63,7 @@ class MujocoPhysics:
         self._turn = 0
         self._control = np.zeros((num_worlds, steps_per_call, model.nu + model.nv))  # controls and forces of a call
         self._seen = torch.from_numpy(self._path)
+        self._ends = [step[:, -1, 1:] for step in self._seen]  # each step's last state without its time
         self._steps = steps_per_call
         self._changed: dict[str, None] = {}  # fields that some world has changed
         self._stale: set[int] = set()  # worlds whose derived constants are out of date
@@ -88,6 +94,7 @@ class MujocoPhysics:
             state=self._path[self._turn],
             skip_checks=True,
             nstep=self._steps,
+            chunk_size=self._piece,
         )
         self._start[:] = self._path[self._turn, :, -1]
 
@@ -105,7 +112,7 @@ class MujocoPhysics:
         return self._start.copy()
 
     def now(self, columns: torch.Tensor) -> torch.Tensor:
-        picked = self._seen[self._turn, :, -1].index_select(1, (columns + 1).flatten()).float()
+        picked = self._ends[self._turn].index_select(1, columns.flatten()).float()
         return picked.view(self.num_worlds, *columns.shape)
 
     def recall(self, worlds: torch.Tensor, ago: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
