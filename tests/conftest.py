@@ -14,6 +14,7 @@ import pytest
 
 from phalanx.report.render import choose_opengl
 
+gc.disable()  # until all tests are found: what they import stays, and to look for garbage in it takes a second a worker
 with suppress(ValueError):  # tests of pictures are skipped without; MuJoCo, once imported, does not ask again
     choose_opengl()
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -119,6 +120,7 @@ def pytest_collection_finish() -> None:
     """What is imported stays: the collector need not go through it again and again, nor so often through the rest."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in the same hook
