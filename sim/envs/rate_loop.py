@@ -69,6 +69,7 @@ class RateLoops:
         x, y = torch.tensor(flight.rotors_xy_m).T
         spin = torch.sign(x * y)
         self._mix = torch.stack([y.sign(), -x.sign(), spin], dim=0) * torch.tensor(loop.shares).unsqueeze(-1)  # (3, R)
+        self._tilt, self._yaw = self._mix.split((2, 1))
         self._wrench = torch.stack([torch.ones(count), y, -x, spin * loop.torque_ratio_m], dim=-1)  # (R, 4)
         self._hover = flight.hover_thrust_n / count
         self._full = group.robot.channels[0].high / count
@@ -115,8 +116,9 @@ class RateLoops:
     def step_fixed(self, target: Tensor, rates: Tensor, fixed: Fixed) -> Tensor:
         """As `step`."""
         state = self.state = dict(self.state)
+        thrust, turn = target.split((1, 3), -1)
         measured = self._filtered("gyro", self._gyro, rates)
-        error = target[..., 1:] - measured
+        error = turn - measured
         state["sum"] = (state["sum"] + error * self.dt).clamp(-self._limit, self._limit)
         bend = (state["last"] - measured) / self.dt
         state["last"] = measured
@@ -124,10 +126,10 @@ class RateLoops:
             bend = self._filtered("bend", self._bend, bend)
         gain, slow = fixed.gain, fixed.slow
         out = gain[0] * error + gain[1] * state["sum"] + gain[2] * bend
-        signal = self._signals(target[..., :1], out.clamp(-self.loop.output_limit, self.loop.output_limit))
+        signal = self._signals(thrust, out.clamp(-self.loop.output_limit, self.loop.output_limit))
         share = self._share_of_thrust(signal)
         if slow is not None:
-            plain = (target[..., :1] / (self._full * share.shape[-1])).clamp(min=0.0)
+            plain = (thrust / (self._full * share.shape[-1])).clamp(min=0.0)
             share = torch.where(slow, plain, share)
         if fixed.curve is not None:
             share = share**fixed.curve
@@ -138,7 +140,7 @@ class RateLoops:
         state["rotors"] = rotors = state["rotors"] + part * change
         wrench = rotors @ self._wrench
         if slow is not None:
-            state["set_point"] = point = state["set_point"] + self._slow_rate * (target[..., 1:] - state["set_point"])
+            state["set_point"] = point = state["set_point"] + self._slow_rate * (turn - state["set_point"])
             torque = (self._slow_gain * (point - rates)).clamp(-self._slow_limit, self._slow_limit)
             wrench = torch.cat([wrench[..., :1], torch.where(slow, torque, wrench[..., 1:])], dim=-1)
         return wrench
@@ -160,7 +162,8 @@ class RateLoops:
         if not loop.yaw_yields:
             signal = common + out @ self._mix
             return (signal - _excess(signal)).clamp(loop.idle, 1.0)
-        tilt, yaw = out[..., :2] @ self._mix[:2], out[..., 2:] @ self._mix[2:]
+        around_xy, around_z = out.split((2, 1), -1)
+        tilt, yaw = around_xy @ self._tilt, around_z @ self._yaw
         common = common - _excess(common + tilt)
         lowest = tilt.amin(-1, keepdim=True).clamp(max=-1e-6)
         tilt = tilt * (common / -lowest).clamp(0.0, 1.0)
@@ -176,7 +179,7 @@ class RateLoops:
     def _filtered(self, name: str, low_pass: tuple[float, ...], value: Tensor) -> Tensor:
         """`value` (W, N, 3) behind a two-pole low-pass, whose two last inner values are kept."""
         b0, b1, a1, a2 = low_pass
-        one, two = self.state[name][..., :3], self.state[name][..., 3:]
+        one, two = self.state[name].split(3, -1)
         new = value - a1 * one - a2 * two
         self.state[name] = torch.cat([new, one], dim=-1)
         return b0 * (new + two) + b1 * one

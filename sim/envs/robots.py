@@ -159,7 +159,8 @@ class RobotGroup:
         wrench = self.rate_loops.step_fixed(path, rows[..., ANG], self._fixed_loop)
         if not self._all_alive:
             wrench = torch.where(self.dead.unsqueeze(-1), 0.0, wrench)
-        both = torch.cat([up_w(rows[..., QUAT]) * wrench[..., :1], wrench[..., 1:]], dim=-1)
+        thrust, torque = wrench.split((1, 3), -1)
+        both = torch.cat([up_w(rows[..., QUAT]) * thrust, torque], dim=-1)
         force.index_add_(1, self._base_qvel, both.flatten(1).double())
 
     def _bent(self, path: Tensor) -> Tensor:
