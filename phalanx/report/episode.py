@@ -33,6 +33,7 @@ class Episode:
 
 
 @single_threaded_torch()
+@torch.inference_mode()
 def play_episode(
     task: TaskCfg, runners: Mapping[str, PolicyRunner], num_agents: int | None, seed: int, shield: bool
 ) -> Episode:

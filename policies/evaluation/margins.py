@@ -236,6 +236,7 @@ def _corner(task: TaskCfg, trained: Sequence[Any], fraction: float, signs: Seque
     return Condition(terms)
 
 
+@torch.inference_mode()
 def fly_plants(
     team: TeamRunner,
     task: TaskCfg,

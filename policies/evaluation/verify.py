@@ -178,6 +178,7 @@ def team_sizes(contract: Contract, cfg: VerifyCfg) -> tuple[int, ...]:
 
 
 @single_threaded_torch()
+@torch.inference_mode()
 def measure_team_parity(
     bundles: Mapping[str, Bundle], run_dir: Path | None, cfg: VerifyCfg
 ) -> dict[str, dict[str, Any]]:
