@@ -52,6 +52,7 @@ def starts_at(task: TaskCfg, start: Callable[[Draw], Start]) -> TaskCfg:
     return task.changed(starts=lambda draw: {task.group_name: start(draw)})
 
 
+@torch.inference_mode()
 def flight_of(runner: PolicyRunner, task: TaskCfg | str, num_envs: int, seed: int, **options: Any) -> EvalResult:
     """What `runner` comes to as the policy of the only group."""
     env = TeamEnv(task, num_envs, seed, **options)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from point_team import PointPair, PointTeam
+from quick_onnx import quick_onnx
 from small_run import train_cfg
 from test_resume import same
 
@@ -200,8 +201,13 @@ def run_dir(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def files(run_dir: Path, tmp_path_factory) -> list[Path]:
+    """A file of each role, the drone's quickly made: `test_golden.py` makes one of the same graph as users do."""
     folder = tmp_path_factory.mktemp("files")
-    return [export_policy(run_dir, folder / f"perch-{role}.onnx", group=role) for role in ROLES]
+    drone, arm = ({"out": folder / f"perch-{role}.onnx", "group": role} for role in ROLES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("policies.export.export.to_onnx", quick_onnx)
+        quick = export_policy(run_dir, **drone)
+    return [quick, export_policy(run_dir, **arm)]
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ def test_an_episode_begins_with_nothing_failed_within_all_limits_and_commands_th
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OWN)
+@torch.inference_mode()
 def test_everything_stays_finite_for_wild_actions_and_repeats_with_the_seed(name):
     traces = []
     for steps in (None, REPEATED):

@@ -34,6 +34,7 @@ def random_action(env: TeamEnv, generator: torch.Generator) -> torch.Tensor:
     return torch.randn(still(env).shape, generator=generator)
 
 
+@torch.inference_mode()
 def episode(env: TeamEnv, act) -> dict[str, torch.Tensor]:
     """Outcome of the first episode of every world: success (W,) and whether it failed (W,)."""
     done = torch.zeros(env.num_envs, dtype=torch.bool)

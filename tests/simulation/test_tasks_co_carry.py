@@ -105,6 +105,7 @@ def test_without_the_robot_behind_the_load_drops():
 
 
 @pytest.mark.slow
+@torch.inference_mode()
 def test_who_does_nothing_holds_the_load_level_where_it_is_and_does_not_carry_it_away():
     env, far = make_env(easy(), 6, seed=1, curriculum=True), torch.arange(6) >= 4
     env.command[carry.LOAD_GOAL][far] += torch.tensor([1.0, 0.0, 0.0])

@@ -69,6 +69,7 @@ def failing(env: TeamEnv) -> list[str]:
     return [name for name, term in terms.items() if bool(term.func(env.now, **term.params).any())]
 
 
+@torch.inference_mode()
 def after_a_death(worlds: int) -> TeamEnv:
     """Teams at the end of an episode in which one of each died, whatever became of them."""
     env = make_env(PAYLOAD_LIFT.changed(randomisation=deaths(1.0), terminations={}), worlds, 3)
@@ -242,6 +243,7 @@ def test_who_only_looks_at_the_goal_flies_into_a_pillar():
 
 
 @pytest.mark.slow
+@torch.inference_mode()
 def test_pillars_are_solid_and_stay_where_they_are():
     env = make_env(SWARM_TRACK.changed(terminations={}, randomisation={}), 16, 6)
     before = {name: env.now.objects[name].pos.clone() for name in PILLARS}

@@ -28,6 +28,7 @@ TASKS = pytest.mark.parametrize("task", [STAND, STAND_H1, VELOCITY], ids=lambda 
 STANDS = pytest.mark.parametrize("task", [STAND, STAND_H1], ids=lambda task: task.name)
 
 
+@torch.inference_mode()
 def run(env: TeamEnv, steps: int, action: torch.Tensor | None = None) -> dict:
     """Zero action, or `action`, for `steps`: how each world's first episode ended, nan while it goes on."""
     out = {name: torch.full((env.num_envs,), torch.nan) for name in ("success", "fallen", "length")}
