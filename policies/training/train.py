@@ -102,7 +102,8 @@ def _begin(cfg: TrainCfg, env: Any, shards: Shards) -> tuple[Trainer, bool]:
 def _not_of_a_run(folder: Path) -> str:
     """A file of a `folder` that no run was begun in, or an empty string."""
     names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    return "" if RECORD in names else next((name for name in names if name != LOCK), "")
+    ours = (LOCK, f"{RECORD}.tmp")  # the first of several processes may be about to write its record
+    return "" if RECORD in names else next((name for name in names if name not in ours), "")
 
 
 def _train(

@@ -17,7 +17,7 @@ from policies.networks.trunk import NetworkCfg
 from policies.records import RECORD
 from policies.task_data import task_record
 from policies.training.progress import read_progress
-from policies.training.train import CollectionCfg, TrainCfg, train
+from policies.training.train import CollectionCfg, TrainCfg, _not_of_a_run, train
 from sim.tasks import load_task, task_names
 
 SMALL = ["--num-envs", "8", "--ppo.num-steps", "4", "--ppo.epochs", "1", "--network.hidden", "8"]
@@ -231,3 +231,5 @@ def test_a_folder_with_other_files_is_refused_and_keeps_them_alone(tmp_path):
     with pytest.raises(ValueError, match=r"has other files, such as hover.onnx; wanted a new folder or an empty one"):
         train(train_cfg(task="hover", out=tmp_path, num_envs=8, total_steps=100))
     assert [path.name for path in tmp_path.iterdir()] == ["hover.onnx"]
+    (tmp_path / "hover.onnx").rename(tmp_path / "run.json.tmp")  # as where another process of this training writes it
+    assert _not_of_a_run(tmp_path) == ""
