@@ -86,8 +86,7 @@ class Collector:
             obs, memory, began = self.obs, self.memory, time.perf_counter()
             acts: Acts = {name: self._act(name, policy) for name, policy in self.policies.items()}
             acted = time.perf_counter()
-            with torch.inference_mode():  # gradients are of what is recorded, which is a copy
-                step = self.env.step({name: action for name, (action, *_) in acts.items()})
+            step = self.env.step({name: action for name, (action, *_) in acts.items()})
             inference_s, env_s = inference_s + acted - began, env_s + time.perf_counter() - acted
             self.obs = step.obs
             self.memory = {name: self._remembered(name, new, step.ended) for name, (_, new, _) in acts.items()}
