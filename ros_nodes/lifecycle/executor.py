@@ -15,7 +15,7 @@ Timed = Callable[[Any, Any, int], Any]
 class LastingExecutor(SingleThreadedExecutor):
     """Prints what a callback raises, and goes on: rclpy's own services raise where a message says what cannot be.
 
-    A service that has a `timed` callback is told when a request was sent; rclpy keeps that to itself.
+    A service that has a `timed` callback hears when a request was sent, which rclpy does not pass on.
     """
 
     def spin_once(self, timeout_sec: float | None = None) -> None:

@@ -91,7 +91,7 @@ class DriverNode(ThreadNode):
         self._battery = BatteryPublisher(self) if isinstance(self._driver, HasBattery) else None
         self._read_status = self._driver.read_status if isinstance(self._driver, HasStatus) else None
         self._device = DevicePublisher(self, self._name)
-        # Beside its shield it obeys that alone, whoever else may say `command` or `status`.
+        # Beside its shield it obeys that alone, and no one else on `command` or `status`.
         self._here = own_shield(self, "shield")
         self._commands = self._here or self.subscribe(JointState, COMMAND, qos.COMMANDS_IN, raw=True)
         self._shield = None if self._here else ShieldSays(self)
