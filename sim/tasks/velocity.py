@@ -119,6 +119,7 @@ GROUP = GroupCfg(
         "action_change": RewardTerm(rewards.action_change, {"channels": LEGS}, weight=-0.02),
         "joint_acceleration": RewardTerm(humanoids.joint_acceleration, weight=-0.0002),
         "fallen": RewardTerm(humanoids.fallen, FALLEN, weight=-10.0),
+        "correction": RewardTerm(rewards.correction, {"scale": 0.05}, weight=-0.5),  # behind the shield only
     },
     terminations={"fallen": Term(humanoids.fallen, FALLEN)},
     # Over whole gaits, since a pelvis sways and turns to and fro with every step: at one moment it is off by more than
