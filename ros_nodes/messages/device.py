@@ -57,7 +57,7 @@ class DeviceTopic:
         before, self._publishers = self._publishers, self.mailbox.publishers
         taken = self.mailbox.take()
         if max(before, self._publishers) > 1:
-            self._is_unsure, self._speaker = True, OneSpeaker()  # whose a message was is not known
+            self._is_unsure = True  # whose a message was is not known
         elif not self._publishers:
             self._fault, self._is_unsure, self._speaker = "", False, OneSpeaker()
         elif taken is not None:

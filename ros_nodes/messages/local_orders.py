@@ -40,8 +40,11 @@ class Outcome(NamedTuple):
 class LocalOrders:
     """Receives the orders for one robot until closed, in a thread of its own."""
 
-    def __init__(self, domain: int, robot: str, serve: Callable[[str], Outcome]):
-        """`serve(what)` does what is asked and says what came of it. The first shield of a name has the orders."""
+    def __init__(self, domain: int, robot: str, serve: Callable[[str, float], Outcome]):
+        """`serve(what, sent_s)` does what is asked and says what came of it; `sent_s` is monotonic, as all times here.
+
+        The first shield of a name has the orders.
+        """
         self.is_open, self._closed = False, False
         self._serve, self._socket = serve, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._thread = threading.Thread(target=self._receive, name="orders", daemon=True)
@@ -86,23 +89,24 @@ class LocalOrders:
             if order.what == ESTOP:
                 while waiting and waiting[-1].what != ESTOP:
                     before = waiting.pop()
-                    self._say(before, lambda what: Outcome(False, f"{what}: stopped"))
+                    self._say(before, lambda what, sent_s: Outcome(False, f"{what}: stopped"))
                 waiting.append(order)
                 return
             if len(waiting) < MOST_WAITING:
                 waiting.append(order)
 
-    def _say(self, order: "_Order", serve: Callable[[str], Outcome]) -> None:
+    def _say(self, order: "_Order", serve: Callable[[str, float], Outcome]) -> None:
         if time.monotonic() > order.until_s:
             return
-        answer = json.dumps([order.what, *serve(order.what)]).encode()
+        answer = json.dumps([order.what, *serve(order.what, order.sent_s)]).encode()
         with suppress(OSError, TypeError):  # who asked waits no more, does not read, or has no name to answer to
             self._socket.sendto(answer, socket.MSG_DONTWAIT, order.sender)
 
 
 class _Order(NamedTuple):
     what: str
-    until_s: float  # monotonic; who asked has given up then. But a stop is never too late
+    sent_s: float
+    until_s: float  # who asked has given up then. But a stop is never too late
     sender: Any
 
 
@@ -110,7 +114,8 @@ def _read(said: bytes, sender: Any) -> _Order | None:
     """The order of a datagram; None for rubbish, which an empty one is too."""
     with suppress(ValueError, KeyError, TypeError, RecursionError, OverflowError):
         order = json.loads(said)
-        return _Order(str(order["what"]), inf if order["what"] == ESTOP else float(order["until_s"]), sender)
+        until_s = inf if order["what"] == ESTOP else float(order["until_s"])
+        return _Order(str(order["what"]), float(order.get("sent_s", time.monotonic())), until_s, sender)
     return None
 
 
@@ -126,7 +131,7 @@ def ask_here(what: str, robots: Sequence[str], domain: int, within_s: float) -> 
     if not ON_LINUX:
         return answers
     until_s = time.monotonic() + within_s
-    order = json.dumps({"what": what, "until_s": until_s}).encode()
+    order = json.dumps({"what": what, "sent_s": time.monotonic(), "until_s": until_s}).encode()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
         _ask_for_senders(own)
         own.bind("")  # the kernel chooses a name, to answer to

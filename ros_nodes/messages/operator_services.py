@@ -22,8 +22,9 @@ CALLS = QoSProfile(depth=500, reliability=ReliabilityPolicy.RELIABLE)
 ANSWER_WITHIN_S = 1.0  # the shield's thread serves once a cycle
 STOP_RULES_S = 0.3  # after a stop: what comes now may have been sent before it, and have waited in a queue
 # What a middleware sends again, where a socket was full, comes seconds later, and says when it was sent. Whose clock
-# differs by more than this may order again at once; by less, and behind, so much later.
+# differs by more than this may order again at once; by less, and behind, so much later. Goals of the action do not say.
 SENT_AGAIN_S, OLDEST_S = 5.0, 60.0
+ALWAYS = (ESTOP, "land", "hold")  # what brings a robot to rest is done however old it is
 STOOD_S = 1.0  # between two looks: the process stood still, and who asked meanwhile may be gone
 OLD = "sent before the stop, or while the process stood still, by its sender's clock; ask again"
 QUEUED_S = 0.05  # nor is done what follows something refused so soon: the queue is not empty yet
@@ -46,8 +47,8 @@ class OperatorServices:
         the shield will look at it. `standing` is who has the robot and why, for the action of the same orders.
         """
         self._is_active, self._keep_stop, self._waits = is_active, keep_stop, waits
-        self._asked: SimpleQueue[tuple[str, Future[Outcome], int]] = SimpleQueue()
-        self._before_ns = 0  # what was sent before it is not done; the system's clock
+        self._asked: SimpleQueue[tuple[str, Future[Outcome], float]] = SimpleQueue()
+        self._before_s = -inf  # what was sent before it is not done, monotonic: a clock that is set changes nothing
         self._looked_s = inf  # when the shield's thread looked last, monotonic
         self._stop_came = Event()  # since the shield's thread looked last
         self._stop_rules_until_s, self._not_kept = 0.0, ""
@@ -70,7 +71,7 @@ class OperatorServices:
 
     def ask(self, name: str) -> None:
         """Ask as a service call would, without waiting for the answer."""
-        self._asked.put((name, Future(), time.time_ns()))
+        self._asked.put((name, Future(), time.monotonic()))
 
     def serve(self, act: Callable[[str], Outcome]) -> None:
         """For the shield's thread, every cycle: `act(name)` does what was asked for, or says why not.
@@ -80,18 +81,20 @@ class OperatorServices:
         """
         now_s = time.monotonic()
         if self._waits() and now_s - self._looked_s > STOOD_S:  # simulated time may stand still for long
-            self._before_ns = time.time_ns()
+            self._before_s = now_s
         self._looked_s = now_s
         self._stop_came.clear()
-        waiting: list[tuple[str, Future[Outcome], int]] = []
+        waiting: list[tuple[str, Future[Outcome], float]] = []
         while not self._asked.empty():
             waiting.append(self._asked.get_nowait())
         stopped = any(name == ESTOP for name, *_ in waiting)
-        for name, answer, sent_ns in waiting:
+        for name, answer, sent_s in waiting:
             if not answer.set_running_or_notify_cancel():
                 continue
-            if name != ESTOP and (stopped or self._is_old(sent_ns)):
-                answer.set_result(Outcome(False, f"{name}: stopped" if stopped else f"{name}: {OLD}"))
+            if stopped and name != ESTOP:
+                answer.set_result(Outcome(False, f"{name}: stopped"))
+            elif self._is_old(name, sent_s):
+                answer.set_result(Outcome(False, f"{name}: {OLD}"))
             else:
                 answer.set_result(act(name))
 
@@ -105,43 +108,42 @@ class OperatorServices:
         self.serve(lambda name: Outcome(False, f"{name}: the shield is not active"))
         self._looked_s = inf
 
-    def _is_old(self, sent_ns: int) -> bool:
-        """Whether it was sent before the last stop, or before the process stood still."""
-        return 0 < self._before_ns - sent_ns < OLDEST_S * 1e9
+    def _is_old(self, name: str, sent_s: float) -> bool:
+        """Whether it was sent before the last stop, or before the process stood still, and would move the robot."""
+        return name not in ALWAYS and 0.0 < self._before_s - sent_s < OLDEST_S
 
     def _serve(
         self, name: str, request: Trigger.Request, response: Trigger.Response, sent_ns: int = 0
     ) -> Trigger.Response:
         self._serve_stops()
-        response.success, response.message = self._answer(name, sent_ns)
+        age_s = (time.time_ns() - sent_ns) * 1e-9 if sent_ns else 0.0
+        response.success, response.message = self._answer(name, time.monotonic() - age_s)
         return response
 
     def _order_after_stops(self, name: str) -> Future[Outcome]:
         """Of the action, whose goals do not tell when they were sent."""
         self._serve_stops()
-        resent = time.monotonic() < self._stop_rules_until_s - STOP_RULES_S + SENT_AGAIN_S
-        return self.order(name, time.time_ns() - round(SENT_AGAIN_S * 1e9) if resent else 0)
+        return self.order(name, time.monotonic() - SENT_AGAIN_S)
 
     def _serve_stops(self) -> None:
         """Stops that wait in their queue come before all else: where a process stood still, all queues are full."""
         while (taken := self._stops.handle.service_take_request(Trigger.Request))[0] is not None:
-            success, message = self._answer(ESTOP)
+            success, message = self._answer(ESTOP, time.monotonic())
             self._stops.send_response(Trigger.Response(success=success, message=message), taken[1])
 
-    def order(self, name: str, sent_ns: int = 0) -> Future[Outcome]:
-        """Have the shield's thread do it, from any other thread; what will have come of it. `sent_ns`: now, if 0.
+    def order(self, name: str, sent_s: float) -> Future[Outcome]:
+        """Have the shield's thread do it, from any other thread; what will have come of it. `sent_s`: monotonic.
 
         After a stop nothing else is done for a moment: services have queues of their own, and their calls no times.
         """
         answer: Future[Outcome] = Future()
-        sent_ns = sent_ns or time.time_ns()
         if name not in SERVICES:
             answer.set_result(Outcome(False, f"{name}: not one of {', '.join(SERVICES)}"))
             return answer
         if name == ESTOP:
             self._stop_rules_until_s = time.monotonic() + STOP_RULES_S
-            self._before_ns = time.time_ns()
-        elif self._is_old(sent_ns):
+            self._before_s = time.monotonic()
+        elif self._is_old(name, sent_s):
             answer.set_result(Outcome(False, f"{name}: {OLD}"))
             return answer
         elif (now_s := time.monotonic()) < self._stop_rules_until_s:
@@ -150,7 +152,7 @@ class OperatorServices:
             return answer
         is_active = self._is_active()
         if is_active:
-            self._asked.put((name, answer, sent_ns))
+            self._asked.put((name, answer, sent_s))
         if name == ESTOP:
             self._stop_came.set()
             reason = f"emergency stop by service, {time.strftime('%Y-%m-%d %H:%M:%S')}"
@@ -161,8 +163,8 @@ class OperatorServices:
             answer.set_result(Outcome(False, f"{name}: the shield is not active{kept}"))
         return answer
 
-    def _answer(self, name: str, sent_ns: int = 0) -> Outcome:
-        answer = self.order(name, sent_ns)
+    def _answer(self, name: str, sent_s: float) -> Outcome:
+        answer = self.order(name, sent_s)
         if not answer.done() and not self._waits():
             return Outcome(True, "asked; the outcome is on `status`")
         try:

@@ -35,7 +35,7 @@ from ros_nodes.messages.transforms import declare_tf_hz, make_transforms
 
 NS = 1_000_000_000
 SILENT = (State.DISARMED.name, State.FAULT.name)  # in which a shield may have nothing to say
-STOOD = 0.5  # of the silence that stops a robot: a loop that begins again so much later has stood still
+STOOD = 0.5  # of the silence that stops a robot: a loop that wakes so much later has stood still
 OBEYED = tuple(state.name for state in (State.ARMED, State.STARTING, State.POLICY, State.LANDING))
 
 
@@ -112,15 +112,15 @@ class DriverNode(ThreadNode):
         # Whether the device is to move: a stop leaves that as it was. None before the shield has said anything.
         self._is_armed: bool | None = None
         heard_ns: int | None = None
-        silence_ns, last_ns = round(self._command_timeout_s * NS), self.clock.now_ns()
+        silence_ns, slept_ns, excused = round(self._command_timeout_s * NS), self.clock.now_ns(), False
         while (tick := deadlines.wait(stopped)) is not None:
             now_ns = tick.woke_ns
-            if heard_ns and now_ns - last_ns > STOOD * silence_ns:  # it stood still itself, and did not listen
-                heard_ns += now_ns - last_ns
-            last_ns = now_ns
+            # Its process stood still, and it did not listen: that is excused once, or a slow one would never stop.
+            if heard_ns and not excused and now_ns - slept_ns > STOOD * silence_ns:
+                heard_ns, excused = heard_ns + now_ns - slept_ns, True
             heard_ns = heard_ns and min(heard_ns, now_ns)  # /clock may begin again: then silence counts from there
             if self._follow_shield(driver) or self._obey(driver):
-                heard_ns = now_ns
+                heard_ns, excused = now_ns, False
             elif self._is_armed is not False and heard_ns and now_ns - heard_ns > silence_ns:
                 silent = f"no command for {self._command_timeout_s:g} s"
                 self.get_logger().error(f"{self._name}: {silent}: the driver stops the robot")  # before: it takes time
@@ -137,6 +137,7 @@ class DriverNode(ThreadNode):
                 status = self._read_status()
                 if self._device.update(status, now_ns):
                     self.get_logger().error(f"{self._name}: {status.fault}")
+            slept_ns = self.clock.now_ns()
 
     def _follow_shield(self, driver: Driver) -> bool:
         """Arm and disarm the device with the shield; True where it was armed now.

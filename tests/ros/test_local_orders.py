@@ -27,9 +27,10 @@ def domain():
 
 def test_a_stop_reaches_the_robots_that_are_here_and_each_answers_for_itself(domain):
     asked = []
-    cf1 = LocalOrders(domain, "cf1", lambda what: asked.append(("cf1", what)) or Outcome(True))
-    cf2 = LocalOrders(domain, "cf2", lambda what: asked.append(("cf2", what)) or Outcome(False, "estop: not active"))
-    other = LocalOrders(domain + 1, "cf3", lambda what: asked.append(("cf3", what)) or Outcome(True))
+    cf1 = LocalOrders(domain, "cf1", lambda what, sent_s: asked.append(("cf1", what)) or Outcome(True))
+    refused = Outcome(False, "estop: not active")
+    cf2 = LocalOrders(domain, "cf2", lambda what, sent_s: asked.append(("cf2", what)) or refused)
+    other = LocalOrders(domain + 1, "cf3", lambda what, sent_s: asked.append(("cf3", what)) or Outcome(True))
     assert robots_here(domain) == ["cf1", "cf2"]
     answers = ask_here("estop", ["cf1", "cf2", "cf3"], domain, 5.0)
     assert answers == {"cf1": Outcome(True), "cf2": Outcome(False, "estop: not active")}
@@ -37,20 +38,20 @@ def test_a_stop_reaches_the_robots_that_are_here_and_each_answers_for_itself(dom
     for orders in (cf1, cf2, other):
         orders.close()
     assert robots_here(domain) == [] and ask_here("estop", ["cf1"], domain, 5.0) == {}
-    LocalOrders(domain, "cf1", lambda what: Outcome(True)).close()  # the name is free
+    LocalOrders(domain, "cf1", lambda what, sent_s: Outcome(True)).close()  # the name is free
 
 
 def test_where_the_kernel_keeps_no_such_names_a_shield_serves_by_its_services_alone(domain, monkeypatch):
     monkeypatch.setattr(local_orders, "ON_LINUX", False)
     monkeypatch.delattr(socket, "SO_PASSCRED")  # Linux only
-    orders = LocalOrders(domain, "cf1", lambda what: Outcome(True))
+    orders = LocalOrders(domain, "cf1", lambda what, sent_s: Outcome(True))
     assert not orders.is_open and ask_here("estop", ["cf1"], domain, 5.0) == {}
     orders.close()
 
 
 def test_who_waits_no_longer_gets_nothing_done_but_a_stop(domain):
     asked = []
-    orders = LocalOrders(domain, "cf1", lambda what: asked.append(what) or Outcome(True))
+    orders = LocalOrders(domain, "cf1", lambda what, sent_s: asked.append(what) or Outcome(True))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as late:
         late.bind("")
         late.settimeout(5.0)
@@ -64,8 +65,8 @@ def test_who_waits_no_longer_gets_nothing_done_but_a_stop(domain):
 
 
 def test_a_robot_that_does_not_answer_costs_its_time_and_not_that_of_others(domain):
-    silent = LocalOrders(domain, "cf1", lambda what: time.sleep(1.0) or Outcome(True))
-    quick = LocalOrders(domain, "cf2", lambda what: Outcome(True))
+    silent = LocalOrders(domain, "cf1", lambda what, sent_s: time.sleep(1.0) or Outcome(True))
+    quick = LocalOrders(domain, "cf2", lambda what, sent_s: Outcome(True))
     assert ask_here("estop", ["cf1", "cf2"], domain, 0.5) == {"cf2": Outcome(True)}
     silent.close()
     quick.close()
@@ -75,7 +76,7 @@ def test_a_robot_that_does_not_answer_costs_its_time_and_not_that_of_others(doma
     "rubbish", [b"", b"[" * 4000, b'{"what": "arm", "until_s": 1%s}' % (b"0" * 400)], ids=["empty", "nested", "huge"]
 )
 def test_no_datagram_ends_the_receiving_of_orders(domain, rubbish):
-    orders = LocalOrders(domain, "cf1", lambda what: Outcome(True))
+    orders = LocalOrders(domain, "cf1", lambda what, sent_s: Outcome(True))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stranger:
         stranger.sendto(rubbish, f"\0ph/{domain}/cf1")
         assert ask_here("estop", ["cf1"], domain, 5.0) == {"cf1": Outcome(True)}
@@ -93,7 +94,7 @@ def as_another_user(code, *values, keep=()):
 
 def test_another_user_of_the_computer_gives_no_orders(domain):
     asked = []
-    orders = LocalOrders(domain, "cf1", lambda what: asked.append(what) or Outcome(True))
+    orders = LocalOrders(domain, "cf1", lambda what, sent_s: asked.append(what) or Outcome(True))
     assert as_another_user("assert not ask_here('arm', ['cf1'], int(sys.argv[1]), 0.2)", domain).wait() == 0
     assert ask_here("land", ["cf1"], domain, 5.0) == {"cf1": Outcome(True)} and asked == ["land"]
     orders.close()
@@ -106,14 +107,14 @@ def test_another_user_who_took_a_robots_name_answers_no_stop_in_its_place(domain
     )
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as taken:
         taken.bind(f"\0ph/{domain}/cf1")
-        assert not LocalOrders(domain, "cf1", lambda what: Outcome(True)).is_open
+        assert not LocalOrders(domain, "cf1", lambda what, sent_s: Outcome(True)).is_open
         stranger = as_another_user(answer, taken.fileno(), keep=(taken.fileno(),))
         assert ask_here("estop", ["cf1"], domain, 1.0) == {}
         assert stranger.wait() == 0
 
 
 def test_who_does_not_read_his_answers_keeps_no_stop_of_others_waiting(domain):
-    orders = LocalOrders(domain, "cf1", lambda what: Outcome(True))
+    orders = LocalOrders(domain, "cf1", lambda what, sent_s: Outcome(True))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as silent:
         silent.bind("")
         silent.settimeout(1.0)
@@ -128,7 +129,7 @@ def test_who_does_not_read_his_answers_keeps_no_stop_of_others_waiting(domain):
 
 def test_who_sends_more_orders_than_a_shield_can_do_keeps_no_stop_waiting_and_none_from_before_it_is_done(domain):
     asked: list[str] = []
-    orders = LocalOrders(domain, "cf1", lambda what: time.sleep(0.02) or asked.append(what) or Outcome(True))
+    orders = LocalOrders(domain, "cf1", lambda what, sent_s: time.sleep(0.02) or asked.append(what) or Outcome(True))
     flood = (
         "import json, socket, sys, time\nown = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
         "order = json.dumps({'what': 'hold', 'until_s': time.monotonic() + 60}).encode()\n"
@@ -152,7 +153,7 @@ def test_who_sends_more_orders_than_a_shield_can_do_keeps_no_stop_waiting_and_no
 def test_what_was_asked_before_a_stop_is_refused_after_it(domain):
     asked, begun, go_on = [], threading.Event(), threading.Event()
 
-    def serve(what: str) -> Outcome:
+    def serve(what: str, sent_s: float) -> Outcome:
         asked.append(what)
         begun.set()
         go_on.wait(5.0)
@@ -175,7 +176,7 @@ def test_what_was_asked_before_a_stop_is_refused_after_it(domain):
 
 
 def test_a_socket_of_another_program_whose_name_is_no_text_hides_no_robot(domain):
-    orders = LocalOrders(domain, "cf1", lambda what: Outcome(True))
+    orders = LocalOrders(domain, "cf1", lambda what, sent_s: Outcome(True))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         other.bind(f"\0{domain}".encode() + b"\xe9")
         assert robots_here(domain) == ["cf1"]
@@ -188,7 +189,7 @@ import os
 from phalanx.cli import main
 from ros_nodes.messages.local_orders import LocalOrders, Outcome
 os.environ["ROS_DOMAIN_ID"] = "232"
-orders = LocalOrders(232, f"cf{os.getpid()}", lambda what: Outcome(what == "estop"))
+orders = LocalOrders(232, f"cf{os.getpid()}", lambda what, sent_s: Outcome(what == "estop"))
 try:
     main(["operate", "estop", f"cf{os.getpid()}"])
 except SystemExit as end:

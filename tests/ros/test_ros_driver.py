@@ -3,6 +3,8 @@
 import json
 import threading
 import time
+from collections.abc import Iterable
+from itertools import repeat
 from types import SimpleNamespace
 
 import numpy as np
@@ -242,22 +244,47 @@ def test_errors_name_the_driver(path, message):
         load_driver(path, SPEC)
 
 
-def test_a_clock_that_begins_again_does_not_put_off_the_stop_for_silence(monkeypatch):
-    """Of simulated time: of a command that came at 60 s none had been missing until then, a minute later."""
-    node, stops = DriverNode.__new__(DriverNode), []
-    ticks = iter([60.0, 60.1, *np.arange(0.1, 2.0, 0.1), None])
-    woken = (None if at_s is None else SimpleNamespace(woke_ns=round(at_s * 1e9)) for at_s in ticks)
-    monkeypatch.setattr(driver_node, "Deadlines", lambda *_: SimpleNamespace(wait=lambda stopped: next(woken)))
-    nothing = SimpleNamespace(publish=lambda *_: None, now_ns=lambda: 0)
+def silent_node(monkeypatch, ticks_s: Iterable[float | None], slept_s: Iterable[float]) -> DriverNode:
+    """A driver that wakes at `ticks_s`, having gone to sleep at `slept_s`; its one command comes at the first tick."""
+    node, woken, slept = DriverNode.__new__(DriverNode), iter(ticks_s), iter(slept_s)
+
+    def wait(stopped: threading.Event) -> SimpleNamespace | None:
+        node.woke_s = at_s = next(woken)
+        return None if at_s is None else SimpleNamespace(woke_ns=round(at_s * 1e9))
+
+    monkeypatch.setattr(driver_node, "Deadlines", lambda *_: SimpleNamespace(wait=wait))
+    nothing = SimpleNamespace(publish=lambda *_: None)
     node._period_s, node._command_timeout_s, node._about = 0.1, 0.5, None
-    node._own_status = node._measurements = node.clock = nothing
+    node._own_status = node._measurements = nothing
+    node.clock = SimpleNamespace(now_ns=lambda: round(next(slept) * 1e9))
     node._bolted = node._battery = node._read_status = None
     node._name, node._device = "cf1", SimpleNamespace(update=lambda *_: None)
     monkeypatch.setattr(node, "get_logger", lambda: SimpleNamespace(error=lambda text: None))
-    node._driver = SimpleNamespace(read=lambda: SimpleNamespace(age=0.0), stop=lambda: stops.append(1))
+    node._driver = SimpleNamespace(read=lambda: SimpleNamespace(age=0.0), stop=lambda: None)
     heard = iter([True])
     monkeypatch.setattr(node, "_follow_shield", lambda driver: False)
     monkeypatch.setattr(node, "_obey", lambda driver: next(heard, False))
-    with pytest.raises(TimeoutError, match=r"no command for 0.5 s: the robot was stopped"):
+    return node
+
+
+SILENT = r"no command for 0.5 s: the robot was stopped"
+
+
+def test_a_clock_that_begins_again_does_not_put_off_the_stop_for_silence(monkeypatch):
+    """Of simulated time: of a command that came at 60 s none had been missing until then, a minute later."""
+    ticks = [60.0, 60.1, *np.arange(0.1, 2.0, 0.1), None]
+    node = silent_node(monkeypatch, ticks, repeat(0.0))
+    with pytest.raises(TimeoutError, match=SILENT):
         node.run(threading.Event())
-    assert stops == [1]
+
+
+@pytest.mark.parametrize("in_device", [True, False])
+def test_a_driver_that_is_slow_or_stands_still_again_and_again_stops_its_robot_all_the_same(monkeypatch, in_device):
+    """Once it is excused for not having listened, where its process stood still; never for the time of its device."""
+    ticks = [0.3 * number for number in range(1, 100)]
+    # The clock is asked for each measurement, too, and at first.
+    slept = [0.0, *(at_s + 0.29 * in_device for at_s in ticks for _ in range(2))]
+    node = silent_node(monkeypatch, [*ticks, None], slept)
+    with pytest.raises(TimeoutError, match=SILENT):
+        node.run(threading.Event())
+    assert node.woke_s == pytest.approx(0.9 if in_device else 1.2)

@@ -131,12 +131,42 @@ def test_what_was_sent_before_a_stop_is_not_done_however_late_it_comes(node):
 
     act()
     assert answered(0.0) == "" and done == ["reset"]
-    assert "sent before the stop" in answered(2 * STOP_RULES_S, lambda: services.order("estop"))
+    assert "sent before the stop" in answered(2 * STOP_RULES_S, lambda: services.order("estop", time.monotonic()))
     assert done == ["reset", "estop"]
     assert answered(0.0) == ""
     assert "while the process stood still" in answered(1.2 * STOOD_S), "nobody looked meanwhile"
     assert answered(0.0) == "" and done == ["reset", "estop", "reset", "reset"]
+    client = node.create_client(Trigger, "shield/land")
+    assert client.wait_for_service(patience(5.0))
+    assert answered(1.2 * STOOD_S) == "" and done[-1] == "land", "what brings it to rest is done however old it is"
     executor.shutdown()
+    services.close()
+
+
+@pytest.mark.parametrize("by_s", [-30.0, 30.0])
+def test_a_clock_that_is_set_after_a_stop_refuses_no_order(node, monkeypatch, by_s):
+    services, real_ns, done = OperatorServices(node, lambda: True, lambda reason: ""), time.time_ns, []
+    services.order("estop", time.monotonic())
+    services.serve(lambda name: Outcome(True))
+    time.sleep(STOP_RULES_S)
+    monkeypatch.setattr("time.time_ns", lambda: real_ns() + round(by_s * 1e9))
+    response, sent_ns = Trigger.Response(), time.time_ns()
+    thread = threading.Thread(target=services._serve, args=("reset", Trigger.Request(), response, sent_ns))
+    thread.start()
+    while thread.is_alive():
+        services.serve(lambda name: done.append(name) or Outcome(True))
+        time.sleep(0.002)
+    assert response.success and done == ["reset"], response.message
+    services.close()
+
+
+def test_an_order_of_this_computer_that_was_sent_before_a_stop_is_not_done(node):
+    """It may have waited for longer than a stop rules, while the process stood still twice."""
+    services = OperatorServices(node, lambda: True, lambda reason: "")
+    sent_s = time.monotonic()
+    services.order("estop", time.monotonic())
+    time.sleep(2 * STOP_RULES_S)
+    assert "sent before the stop" in services.order("start", sent_s).result().said
     services.close()
 
 
@@ -159,7 +189,7 @@ def test_a_reset_sees_a_stop_that_comes_while_it_is_done(node):
     def act(name: str) -> Outcome:
         seen.append((name, services.stop_waits))
         if name == "reset":
-            services.order("estop")
+            services.order("estop", time.monotonic())
             seen.append((name, services.stop_waits))
         return Outcome(True)
 
