@@ -105,7 +105,7 @@ def give_order(
         if not (answers or here):
             names = ", ".join(find_robots(domain))
     if not (answers or here):
-        there = f"there are {names}" if names else "no robot is there"
+        there = f"there are {names}" if names else f"no robot is heard in ROS domain {where}; --domain names another"
         print(f"phalanx: {what} to whom: {there}", file=sys.stderr)
         end_process(2)
     end_process(0 if _print(what, answers) and done else 1)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from deploy.bundle import BundleError
 from deploy.bundle.file import check_size
-from deploy.contract import Contract
+from deploy.contract import Contract, TeamSpec
 from deploy.runtime.graph_inputs import as_typed
 from deploy.runtime.policy_runtime import NO_OBJECTS, ControlStep, PolicyOutputError, PolicyRuntime
 from hardware.types import ActuatorCommand, ObjectState, Peers, RobotState
@@ -85,7 +85,8 @@ class SwapRuntime:
 
     def _check_flown(self, file: str) -> None:
         if not self._is_flown:
-            raise ValueError(f"{file}: no policy has the robot now; set `bundle` while the node is unconfigured")
+            how = "swap it in POLICY, or set `bundle` while the node is unconfigured"
+            raise ValueError(f"{file}: no policy has the robot now: {how}")
 
     def shield_says(self, is_flown: bool, why: str) -> None:
         """Whether the robot does what its policy wants, and why not: a new policy is taken back then."""
@@ -154,9 +155,20 @@ def _check_same(old: Contract, new: Contract, file: str) -> None:
     memory = {m.input for m in (*old.memory, *new.memory)}
     sides = [
         {name: getattr(contract, name) for name in KEPT}
+        | {"team": replace(contract.team, trained_with=1)}  # it flies in a team of any size
         | {"inputs": {replace(tensor, meaning="-") for tensor in contract.inputs if tensor.name not in memory}}
         for contract in (old, new)
     ]
     for name, value in sides[0].items():
         if sides[1][name] != value:
-            raise BundleError(f"{file}: has other {name} than the policy that flies; a swap in flight keeps them")
+            raise BundleError(f"{file}: {_difference(name, value, sides[1][name])}; a swap in flight keeps what it was")
+
+
+def _difference(name: str, old: Any, new: Any) -> str:
+    """In what a part of a contract differs, in words."""
+    if isinstance(old, str | float):
+        return f"{name} is {new}, of the policy that flies {old}"
+    if isinstance(old, TeamSpec):
+        fields = [field for field in TeamSpec.__struct_fields__ if getattr(old, field) != getattr(new, field)]
+        return "; ".join(_difference(f"team.{f}", str(getattr(old, f)), str(getattr(new, f))) for f in fields)
+    return f"its {name!r} is not that of the policy that flies"

@@ -30,6 +30,8 @@ def report(run: Annotated[Path, tyro.conf.Positional]) -> int:
 def _read(run: Path) -> dict[str, Any]:
     """The result in a folder; ValueError where there is none."""
     file = run / RESULT
+    if run.is_file():
+        raise ValueError(f"{run}: is a file; give its folder: {run.parent}")
     if not run.is_dir():
         raise ValueError(f"{run}: no such folder{nearest_path(run)}")
     if not file.is_file():

@@ -99,7 +99,7 @@ def why_silent(node: Node, robot: str) -> str:
     there = _robots_heard(node)
     if robot in there or robot in _policies_heard(node):
         return "its shield is not heard"
-    are = f"there are {', '.join(there)}" if there else "none is heard in this ROS domain"
+    are = f"there are {', '.join(there)}" if there else f"none is heard in ROS domain {node.context.get_domain_id()}"
     return f"there is no such robot: {are}{nearest(robot, there)}"
 
 
