@@ -1,6 +1,9 @@
 """What a robot's own controller says of itself: `device`, from its driver to its shield."""
 
+from functools import partial
+
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.duration import Duration
 
 from hardware.types import DeviceStatus
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
@@ -20,6 +23,8 @@ class DevicePublisher:
 
     def __init__(self, node: ManagedNode, robot: str):
         self._publisher = node.advertise(DiagnosticArray, TOPIC, qos.LATCHED)
+        # Its last word may say why the driver ended.
+        node.on_release(partial(self._publisher.wait_for_all_acked, Duration(seconds=qos.ACKED_S)))
         self._status = DiagnosticStatus(name=f"{robot}: device", hardware_id=robot)
         self._message = DiagnosticArray(status=[self._status])
         self._said: DeviceStatus | None = None

@@ -3,6 +3,8 @@
 from rclpy.duration import Duration
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
+ACKED_S = 0.3  # for which a node that ends waits until its last word is heard
+
 # Only the newest measurement counts: a lost one is replaced by the next.
 SENSOR = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 

@@ -36,7 +36,6 @@ SERIES = ("time_s", "mode", "margin", "intervention", "request_age_ms", "work_us
 SERIES_CAPACITY = 200_000
 MISSING_AFTER = 1.25  # periods after the last request at which the next one counts as missing
 SLOW_S = 0.1  # what is said now and then is heard so often, by all robots of a process at the same moment
-ACKED_S = 0.3
 JUST_NS = 100_000  # later than a bound: ages are floating-point seconds
 SPARE = 0.25  # of a period more that a request may be old which was late itself: holds of a busy machine stay rare
 FLOOD = 0.4  # of a period: requests that follow faster are left for the next cycle
@@ -94,7 +93,7 @@ class ShieldNode(TurnNode):
         self._driver = own_shield(self, "driver")
         self._status_publisher = self.advertise(DiagnosticArray, "status", qos.HISTORY)
         # Its last word says how it ended; a process that is gone sends nothing again.
-        self.on_release(partial(self._status_publisher.wait_for_all_acked, Duration(seconds=ACKED_S)))
+        self.on_release(partial(self._status_publisher.wait_for_all_acked, Duration(seconds=qos.ACKED_S)))
         self._description_publisher = self.advertise(String, "robot_description", qos.LATCHED)
         self._description = self._describe(spec)
         keeps_m = self._params.separation_m if isinstance(self._params, ShieldParams) else 0.0

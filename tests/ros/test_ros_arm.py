@@ -68,7 +68,10 @@ def bundle(tmp_path_factory):
 def rig(bundle, tmp_path):
     mission = standing([[0.3, -0.2, 0.0, 0.4]], SPEC)
     with Rig(tmp_path, bundle=bundle, mission=mission, commands=["lift"]) as rig:
-        rig.start("simulated_robots", "panda_1/shield", "panda_1/policy")
+        rig.start("simulated_robots", "panda_1/shield", "panda_1/policy", armed=False)
+        rig.tracker = tracker = Tracker(rig)  # an arm whose policy does not see the cube is not armed
+        for what in ("arm", "start"):
+            assert (refused := rig.asked("panda_1", what, 10.0, tracker.say)) == "", refused
         yield rig
 
 
@@ -87,7 +90,7 @@ def turned(rig: Rig, tracker: Tracker, joints: Joints, joint: int, angle: float)
 
 
 def test_an_arm_is_held_until_it_is_asked_for_something(rig):
-    tracker, joints = Tracker(rig), Joints(rig)
+    tracker, joints = rig.tracker, Joints(rig)
     tracker.bearing = 0.4
     rig.watch("panda_1", 1.5, tracker.say)
     rig.node.send("panda_1", {"lift": np.array([0.9])})  # refused: that is not asked either
@@ -100,14 +103,14 @@ def test_an_arm_is_held_until_it_is_asked_for_something(rig):
 
 
 def test_what_an_arm_was_asked_for_before_an_emergency_stop_does_not_move_it_after(rig):
-    tracker, joints = Tracker(rig), Joints(rig)
+    tracker, joints = rig.tracker, Joints(rig)
     rig.watch("panda_1", 0.5, tracker.say)
     assert rig.asked("panda_1", "hold", 10.0) == "" and rig.asked("panda_1", "disarm", 10.0) == ""
     tracker.bearing = 0.4
     rig.node.send("panda_1", {"lift": np.array([0.0])})
     rig.watch("panda_1", 1.0, tracker.say)
     for what in ("estop", "reset", "arm", "start"):
-        assert rig.asked("panda_1", what, 10.0) == ""
+        assert rig.asked("panda_1", what, 10.0, tracker.say) == ""
         rig.watch("panda_1", 1.0, tracker.say)
     np.testing.assert_allclose(joints.now(), HOME, atol=0.01)
     assert rig.authority("panda_1") == "STARTING"
@@ -115,7 +118,7 @@ def test_what_an_arm_was_asked_for_before_an_emergency_stop_does_not_move_it_aft
 
 
 def test_an_arm_follows_a_tracked_cube_and_holds_when_it_is_not_tracked(rig):
-    tracker, joints = Tracker(rig), Joints(rig)
+    tracker, joints = rig.tracker, Joints(rig)
     rig.node.send("panda_1", {"lift": np.array([0.0])})
     for tracker.bearing in (0.4, -0.3):
         turned(rig, tracker, joints, 0, tracker.bearing)
@@ -129,7 +132,7 @@ def test_an_arm_follows_a_tracked_cube_and_holds_when_it_is_not_tracked(rig):
 
 
 def test_an_arm_is_asked_by_a_topic_and_refuses_what_it_was_not_trained_for(rig):
-    tracker, joints = Tracker(rig), Joints(rig)
+    tracker, joints = rig.tracker, Joints(rig)
     rig.node.send("panda_1", {"lift": np.array([0.25])})
     turned(rig, tracker, joints, LAST, HOME[LAST] + 0.25)
     for nonsense in (np.array([0.9]), np.array([0.1, 0.1]), np.array([np.nan])):
@@ -152,7 +155,7 @@ def test_an_arm_is_asked_by_a_topic_and_refuses_what_it_was_not_trained_for(rig)
 
 
 def test_a_dead_policy_is_a_held_arm_and_so_is_a_dead_shield(rig):
-    tracker, joints = Tracker(rig), Joints(rig)
+    tracker, joints = rig.tracker, Joints(rig)
     rig.node.send("panda_1", {"lift": np.array([0.0])})
     settle(rig, tracker, 1.5)
     tracker.bearing = 1.2
@@ -174,7 +177,7 @@ def test_a_dead_policy_is_a_held_arm_and_so_is_a_dead_shield(rig):
 
 
 def test_a_shield_that_is_told_nonsense_about_its_joints_moves_nothing(rig):
-    tracker, joints = Tracker(rig), Joints(rig)
+    tracker, joints = rig.tracker, Joints(rig)
     rig.node.send("panda_1", {"lift": np.array([0.0])})
     settle(rig, tracker, 1.0)
     before = joints.now()
