@@ -104,6 +104,7 @@ def test_a_stop_in_the_queue_of_its_service_comes_before_all_that_waits_in_other
     services.close()
 
 
+@pytest.mark.ros  # by the wall clock: not where tests wait for whole seconds until they run
 def test_what_was_sent_before_a_stop_is_not_done_however_late_it_comes(node):
     """As where a socket was full, and the middleware sends it again seconds later; or where a process stood still."""
     executor, done = LastingExecutor(context=node.context), list[str]()
@@ -126,6 +127,7 @@ def test_what_was_sent_before_a_stop_is_not_done_however_late_it_comes(node):
             act()
             time.sleep(0.002)
         spinning.join()
+        act()  # what was refused at once may have been answered before anything was done
         executor.remove_node(node)
         return "" if answer.result().success else answer.result().message
 
