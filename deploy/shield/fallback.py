@@ -128,5 +128,5 @@ class Fallback(Protocol):
     def active_names(self, context: Context, active: np.ndarray) -> tuple[str, ...]:
         """Names of the rows that `active` (M,) bool marks, as `FilterInfo.active` does, and of no others."""
 
-    def in_words(self, context: Context, active: np.ndarray) -> str:
-        """What the rows that `active` (M,) bool marks kept the robot from, for people; empty for none."""
+    def in_words(self, context: Context, active: np.ndarray, names: tuple[str, ...]) -> str:
+        """What the rows that `active` (M,) bool marks, called `names`, kept the robot from, for people."""

@@ -292,8 +292,8 @@ class Shield:
         if info.intervention > 0.0:
             active = self.fallback.active_names(context, info.active)
             if mode is Mode.NOMINAL:
-                mode, said = Mode.FILTERED, self.fallback.in_words(context, info.active)
-                reason = said or "no command meets every constraint"
+                said = self.fallback.in_words(context, info.active, active)
+                mode, reason = Mode.FILTERED, said or "no command meets every constraint"
         self._mode, self._sent = mode, sent
         report = ShieldReport(mode, reason, float(info.margin), active, float(info.intervention), self._latched, True)
         return ActuatorCommand(sent), report

@@ -15,7 +15,8 @@ Timed = Callable[[Any, Any, int], Any]
 class LastingExecutor(SingleThreadedExecutor):
     """Prints what a callback raises, and goes on: rclpy's own services raise where a message says what cannot be.
 
-    A service that has a `timed` callback hears when a request was sent, which rclpy does not pass on.
+    A service that has a `timed` callback hears when a request was sent, which rclpy does not pass on: here that takes
+    the place of its `_take_service`.
     """
 
     def spin_once(self, timeout_sec: float | None = None) -> None:

@@ -20,7 +20,7 @@ SERVICES = ("arm", "disarm", "start", "land", "hold", ESTOP, "reset")
 # A call is answered within a cycle. Others wait: one that a full queue has pushed out would never be answered.
 CALLS = QoSProfile(depth=500, reliability=ReliabilityPolicy.RELIABLE)
 ANSWER_WITHIN_S = 1.0  # the shield's thread serves once a cycle
-STOP_RULES_S = 0.3  # after a stop: what comes now may have been sent before it, and have waited in a queue
+STOP_RULES_S = 0.3  # after a stop: what comes now may have been sent before it, whatever its sender's clock says
 # What a middleware sends again, where a socket was full, comes seconds later, and says when it was sent. Whose clock
 # differs by more than this may order again at once; by less, and behind, so much later. Goals of the action do not say.
 SENT_AGAIN_S, OLDEST_S = 5.0, 60.0
@@ -134,7 +134,7 @@ class OperatorServices:
     def order(self, name: str, sent_s: float) -> Future[Outcome]:
         """Have the shield's thread do it, from any other thread; what will have come of it. `sent_s`: monotonic.
 
-        After a stop nothing else is done for a moment: services have queues of their own, and their calls no times.
+        After a stop nothing else is done for a moment: services have queues of their own, and clocks differ.
         """
         answer: Future[Outcome] = Future()
         if name not in SERVICES:

@@ -75,6 +75,7 @@ class ShieldOrders:
             return f"{what}: its process is ending, and lands it first"
         if what == "arm":
             return authority.arm(inputs.missing())
+        # Only then: in flight a policy does not say that it is there, which would cost others time.
         if what == "start" and authority.state is State.ARMED and (missing := inputs.policy_missing()):
             return f"start: {missing}"
         if what == "reset" and authority.state in TROUBLE:

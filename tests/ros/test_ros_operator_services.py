@@ -136,7 +136,7 @@ def test_what_was_sent_before_a_stop_is_not_done_however_late_it_comes(node):
     assert "sent before the stop" in answered(2 * STOP_RULES_S, lambda: services.order("estop", time.monotonic()))
     assert done == ["reset", "estop"]
     assert answered(0.0) == ""
-    assert "while the process stood still" in answered(1.2 * STOOD_S), "nobody looked meanwhile"
+    assert "while the process stood still" in answered(1.2 * STOOD_S), "no one looked meanwhile"
     assert answered(0.0) == "" and done == ["reset", "estop", "reset", "reset"]
     client = node.create_client(Trigger, "shield/land")
     assert client.wait_for_service(patience(5.0))

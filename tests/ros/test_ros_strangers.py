@@ -80,6 +80,14 @@ def test_a_stranger_on_status_switches_no_requests_off_or_on_and_keeps_a_robot_f
         team.watch("cf1", 0.7)
         assert waits(policy.take()) == ""
         team.ask("cf1", "arm")
+        stranger = team.node.create_publisher(DiagnosticArray, "/cf1/status", qos.HISTORY)
+        team.watch("cf1", 0.5)
+        assert "the policy: status has 2 publishers" in team.asked("cf1", "start"), "it would not hear that it is asked"
+        team.node.destroy_publisher(stranger)
+        team.processes.kill("cf1_policy")
+        team.watch("cf1", 3.0)
+        assert "the policy is silent for" in team.asked("cf1", "start")
+        assert team.state("cf1")[0].base_pos[2] < 0.1, "it rose, and waits"
 
 
 def test_a_stranger_who_says_where_a_robot_is_moves_it_nowhere_and_the_robot_lands_where_it_is(tmp_path):

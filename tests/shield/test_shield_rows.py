@@ -215,7 +215,7 @@ def test_a_robot_that_is_in_the_way_is_called_by_its_name():
     for names, called in ((["cf2", "cf7"], ("cf7",)), ([], ("peer_1",))):
         context = Context(state, met, peer_names=names)
         assert constraints.active_names(context, info.active) == called
-        assert in_words(context, info.active) == f"kept off {called[0]}"
+        assert in_words(context, info.active, called) == f"kept off {called[0]}"
 
 
 def test_people_read_sentences_where_machines_read_the_names_of_rows():
@@ -225,7 +225,8 @@ def test_people_read_sentences_where_machines_read_the_names_of_rows():
     names = row_names(context)
 
     def said(*held: str) -> str:
-        return in_words(context, np.isin(names, held))
+        active = np.isin(names, held)
+        return in_words(context, active, constraints.active_names(context, active))
 
     assert said() == ""
     assert said("tilt_90", "tilt_315") == "held by its tilt limit"

@@ -183,8 +183,8 @@ class DroneFallback:
     def active_names(self, context: Context, active: np.ndarray) -> tuple[str, ...]:
         return active_names(context, active)
 
-    def in_words(self, context: Context, active: np.ndarray) -> str:
-        return in_words(context, active)
+    def in_words(self, context: Context, active: np.ndarray, names: tuple[str, ...]) -> str:
+        return in_words(context, active, names)
 
     def _idle(self) -> FallbackCommand:
         return FallbackCommand(motors_idle(self.spec), Mode.OFF, None)

@@ -123,8 +123,8 @@ class JointFallback:
     def active_names(self, context: Context, active: np.ndarray) -> tuple[str, ...]:
         return tuple(self._names[row] for row in active.nonzero()[0].tolist())
 
-    def in_words(self, context: Context, active: np.ndarray) -> str:
-        return ", ".join(self.active_names(context, active))  # they name the joint, and what it was held by
+    def in_words(self, context: Context, active: np.ndarray, names: tuple[str, ...]) -> str:
+        return ", ".join(names)  # they name the joint, and what it was held by
 
     def _start(self, state: RobotState) -> np.ndarray:
         """The pose (U,) rad to start from: the joints' own, or the targets kept, with the effort that they call for.
