@@ -150,6 +150,26 @@ def test_who_sends_more_orders_than_a_shield_can_do_keeps_no_stop_waiting_and_no
         orders.close()
 
 
+def test_an_order_says_when_it_was_sent_however_late_it_is_read(domain):
+    sent_s: dict[str, float] = {}
+
+    def serve(what: str, at_s: float) -> Outcome:
+        sent_s[what] = at_s
+        time.sleep(0.5 if what == "arm" else 0.0)  # the next one waits meanwhile
+        return Outcome(True)
+
+    orders = LocalOrders(domain, "cf1", serve)
+    first = threading.Thread(target=ask_here, args=("arm", ["cf1"], domain, 5.0))
+    first.start()
+    while "arm" not in sent_s:
+        time.sleep(0.01)
+    asked_s = time.monotonic()
+    assert ask_here("start", ["cf1"], domain, 5.0) == {"cf1": Outcome(True)}
+    first.join()
+    assert asked_s <= sent_s["start"] < asked_s + 0.3
+    orders.close()
+
+
 def test_what_was_asked_before_a_stop_is_refused_after_it(domain):
     asked, begun, go_on = [], threading.Event(), threading.Event()
 

@@ -17,7 +17,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from test_ros_shield import Requests
 
-from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import OdometryWriter, empty_state
 from ros_nodes.messages.diagnostics import WAITS, value_of
@@ -65,6 +65,9 @@ def test_a_stranger_on_status_switches_no_requests_off_or_on_and_keeps_a_robot_f
             team.node.destroy_publisher(guest)
             team.watch("cf1", 0.1)
         assert taken() > 40
+        latched = make_mailbox(team.node, DiagnosticArray, "/cf1/status", qos.LATCHED)
+        team.watch_until("cf1", lambda: latched.take() is not None, 3.0)
+        assert latched.number is not None, "by which policies know them"
         assert "status has 2 publishers where one is due" in team.processes.log_of("cf1_policy").read_text()
         team.node.destroy_publisher(stranger)
         team.watch("cf1", 0.7)
