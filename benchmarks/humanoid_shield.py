@@ -4,6 +4,8 @@ G1s walk by `zoo/velocity.onnx` behind the whole supervisor, each with the noise
 the task. Then something happens (`EVENTS`), in the middle of a step that differs from robot to robot. Printed as JSON:
 for each speed the share that is on its feet `--seconds` later, how far those went on in the direction in which they
 walked, the modes they end in, and how often the shield corrected the policy before.
+
+`--policy zoo/stand-h1.onnx`: H1s that only stand, and are pushed as in their task, also after the event.
 """
 
 import argparse
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from deploy.bundle import load_bundle
 from deploy.runtime import PolicyRuntime
 from deploy.shield import Context, Mode, Shield, ShieldReport, make_shield_params
 from deploy.shield.obstacles import outward
@@ -27,7 +30,8 @@ from policies.evaluation.policy_runner import BundleRunner
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import TeamEnv
 from sim.task import Draw, Start, TaskCfg
-from sim.tasks.velocity import FALLEN, VELOCITY, starts
+from sim.tasks import load_task
+from sim.tasks.velocity import VELOCITY, starts
 from sim.terms import humanoids
 
 SEED = 2_000_003  # no training and no evaluation begins from it
@@ -48,27 +52,22 @@ def walking(velocity: tuple[float, float, float], episode_s: float) -> TaskCfg:
 
 
 @dataclass
-class Walkers:
-    """`worlds` G1s on their way at `speed` (m/s), each behind a shield of its own."""
+class Shielded:
+    """`worlds` robots on legs in a task of one robot, each behind a shield of its own; none is started again."""
 
-    speed: float
+    task: TaskCfg
     worlds: int
     policy: Path
-    push: bool = True
     seed: int = SEED
+    has_fallback: bool = True  # policy; without one its robots are stood in their home pose
 
     def __post_init__(self) -> None:
-        task = walking((self.speed, 0.0, 0.0), episode_s=1e4).changed(terminations={})
-        if not self.push:
-            task = task.changed(randomisation={k: v for k, v in task.group.randomisation.items() if k != "push"})
-        self.env = TeamEnv(task, self.worlds, self.seed)
+        self.env = TeamEnv(self.task.changed(terminations={}, episode_s=1e4), self.worlds, self.seed)
         self.robots = self.env.group
         self.runner = BundleRunner(PolicyRuntime.load(self.policy))
         self.runner.start(self.robots)
-        # A shield does not know in which phase of its gait a policy begins.
-        self.runner.memory["gait_phase"][:] = np.random.default_rng(self.seed).random((self.worlds, 1))
-        spec = self.robots.robot
-        self.params = make_shield_params(spec, **VELOCITY.group.shield)
+        spec = self.robots.robot if self.has_fallback else replace(self.robots.robot, fallback_policy=None)
+        self.params = make_shield_params(spec, **self.task.group.shield)
         self.shields = [Shield(self.params, spec) for _ in range(self.worlds)]
         self.now_s = 100.0
         self.requests: list[tuple[ActuatorCommand, float] | None] = [None] * self.worlds
@@ -102,9 +101,9 @@ class Walkers:
             )
             sent[w, 0] = torch.from_numpy(np.asarray(command.target))
             self.reports.append(report)
-        name = VELOCITY.group_name
+        name = self.task.group_name
         self.env.step({name: action}, {name: sent})
-        down = humanoids.fallen(self.robots.now, **FALLEN)[:, 0].numpy()
+        down = humanoids.fallen(self.robots.now, **self.task.group.terminations["fallen"].params)[:, 0].numpy()
         self.fell_s[down & ~self.fallen] = self.now_s
         self.fallen |= down
 
@@ -126,6 +125,26 @@ class Walkers:
             for state, wall in zip(self.states(), self.obstacles, strict=True)
         ]
         return np.array(gaps)
+
+
+class Walkers(Shielded):
+    """G1s on their way at `speed` (m/s)."""
+
+    def __init__(
+        self,
+        speed: float,
+        worlds: int,
+        policy: Path,
+        push: bool = True,
+        seed: int = SEED,
+        has_fallback: bool = True,
+    ):
+        task = walking((speed, 0.0, 0.0), episode_s=1e4)
+        if not push:
+            task = task.changed(randomisation={k: v for k, v in task.group.randomisation.items() if k != "push"})
+        super().__init__(task, worlds, policy, seed, has_fallback)
+        # A shield does not know in which phase of its gait a policy begins.
+        self.runner.memory["gait_phase"][:] = np.random.default_rng(seed).random((worlds, 1))
 
 
 def nothing(state: RobotState) -> RobotState:
@@ -176,10 +195,16 @@ EVENTS: dict[str, tuple[int, Callable[[RobotState], RobotState]]] = {  # periods
 
 
 @single_threaded_torch()
-def try_event(event: str, speed: float, worlds: int, seconds: float, policy: Path) -> dict[str, Any]:
-    """Walk, then let `event` happen; returns what `__main__` prints."""
+def try_event(
+    event: str, speed: float, worlds: int, seconds: float, policy: Path, has_fallback: bool = True
+) -> dict[str, Any]:
+    """Walk, or stand by a policy of another task, then let `event` happen; returns what `__main__` prints."""
     sets_out = event == "sets out"
-    walkers = Walkers(0.0 if sets_out else speed, worlds, policy)
+    task = load_task(load_bundle(policy).contract.task)
+    if task.name == VELOCITY.name:
+        walkers: Shielded = Walkers(0.0 if sets_out else speed, worlds, policy, has_fallback=has_fallback)
+    else:
+        walkers = Shielded(task, worlds, policy, has_fallback=has_fallback)
     dt_s = walkers.params.control_dt_s
     spread = np.arange(worlds) * round(SPREAD_S / dt_s) // worlds
     begin = round(WALKS_S / dt_s) + spread
@@ -243,7 +268,9 @@ if __name__ == "__main__":
     parser.add_argument("--robots", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--policy", type=Path, default=Path("zoo/velocity.onnx"))
+    parser.add_argument("--no-fallback-policy", action="store_true", help="the shields stand their robots at home")
     args = parser.parse_args()
     for event in args.event:
         for speed in args.speed:
-            print(json.dumps(try_event(event, speed, args.robots, args.seconds, args.policy)), flush=True)
+            done = try_event(event, speed, args.robots, args.seconds, args.policy, not args.no_fallback_policy)
+            print(json.dumps(done), flush=True)

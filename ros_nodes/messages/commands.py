@@ -22,6 +22,7 @@ from std_msgs.msg import Float64MultiArray
 
 from deploy.contract import CommandSpec
 from deploy.runtime import NO_OBJECTS
+from deploy.runtime.graph_inputs import as_typed
 from hardware.spec import RobotSpec
 from hardware.types import ObjectState, RobotState
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
@@ -29,6 +30,7 @@ from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, base_frame, stamp_ns
 from ros_nodes.messages.hold_command import HoldCommand, upper_half
+from ros_nodes.messages.reach import beyond_reach, range_beyond_reach
 from ros_nodes.messages.topics import GOAL, VELOCITY, command_topic
 
 Command = Mapping[str, np.ndarray]
@@ -71,12 +73,18 @@ class CommandInbox:
         spec: RobotSpec,
         robot: str,
         velocity_timeout_s: float,
+        base_pose: Sequence[float],
     ):
-        """`check` raises ValueError for commands that the policy refuses. ValueError for a size that no message has."""
+        """`check` raises ValueError for commands that the policy refuses; `base_pose` of an arm: x, y, z m, yaw rad.
+
+        ValueError for a size that no message has.
+        """
         self._logger, self._clock = node.get_logger(), node.clock
         self._check = check
         self._commands = {command.name: command for command in commands}
-        self._base_frame = base_frame(robot)
+        self._base_frame, self._base_pose, self._spec = base_frame(robot), base_pose, spec
+        if far := range_beyond_reach(commands, spec, base_pose):
+            self._logger.warning(far)
         self._waits = spec.kind == "manipulator"
         self._hold_command = HoldCommand(spec, commands)
         for name, size in (("goal_pos", 3), ("goal_quat", 4), ("velocity", 3)):
@@ -155,6 +163,9 @@ class CommandInbox:
         try:
             given = source.read(message)
             self._check(self._command | given)
+            for name, value in given.items():
+                if far := beyond_reach(self._commands[name], value, self._spec, self._base_pose):
+                    raise MessageError(f"{name} {as_typed(value)} is {far}")
         except ValueError as error:
             self._refused[topic] = f"{topic} refused: {error}"
             self._logger.error(self._refused[topic], throttle_duration_sec=1.0)

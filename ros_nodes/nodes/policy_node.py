@@ -94,7 +94,13 @@ class PolicyNode(TurnNode):
         self._peers = PeerTable(self, self._peer_names)
         self._objects = ObjectTable(self, contract.objects)
         self._inbox = CommandInbox(
-            self, contract.commands, self._runtime.check_command, spec, self.robot_name, self._velocity_timeout_s
+            self,
+            contract.commands,
+            self._runtime.check_command,
+            spec,
+            self.robot_name,
+            self._velocity_timeout_s,
+            self._base_pose,
         )
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "requested", qos.COMMAND_OUT)

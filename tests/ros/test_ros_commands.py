@@ -22,6 +22,7 @@ from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import CommandInbox
 from ros_nodes.messages.conversion import empty_state
+from ros_nodes.messages.reach import range_beyond_reach
 from ros_nodes.operation.operate import goal_command
 from ros_nodes.operation.operator import MissionNode
 
@@ -47,7 +48,7 @@ def in_range(commands):
 
 
 @contextmanager
-def operated(spec, commands, monkeypatch, timeout_s=0.3):
+def operated(spec, commands, monkeypatch, timeout_s=0.3, base_pose=(0.0, 0.0, 0.0, 0.0)):
     """An inbox of robot `r1`, and the node that gives its commands."""
     domain = free_domain_id()
     for name, value in ros_environment(domain).items():
@@ -55,7 +56,7 @@ def operated(spec, commands, monkeypatch, timeout_s=0.3):
     rclpy.init(args=["--ros-args", "-r", "__ns:=/r1"], domain_id=domain)
     try:
         robot = IdleNode("policy")
-        inbox = CommandInbox(robot, commands, in_range(commands), spec, "r1", timeout_s)
+        inbox = CommandInbox(robot, commands, in_range(commands), spec, "r1", timeout_s, base_pose)
         operator = MissionNode(["r1"], [command.name for command in commands])
         yield inbox, operator, robot
         robot.stop()
@@ -132,6 +133,20 @@ def test_an_arm_waits_for_every_topic_and_no_other_robot_does(monkeypatch):
             inbox.forget()
             inbox.start(state_of(spec))
             assert len(inbox.awaited) == (2 if waits else 0)
+
+
+def test_an_arm_refuses_a_goal_that_it_does_not_reach_from_where_it_stands(monkeypatch):
+    with operated(PANDA, (GOAL_POS,), monkeypatch, base_pose=(2.0, 0.0, 0.0, 0.0)) as (inbox, operator, _):
+        inbox.start(state_of(PANDA))
+        operator.send("r1", {"goal_pos": np.array([1.0, 0.1, 0.5])})
+        receive(inbox, lambda command: command["goal_pos"][0] == np.float32(1.0))
+        operator.send("r1", {"goal_pos": np.array([0.4, 0.0, 0.5])})
+        receive(inbox, lambda command: inbox.refused)
+        assert "goal_pos [0.4, 0.0, 0.5] is 1.68 m from its base at [2.0, 0.0, 0.0], and it" in inbox.refused
+        assert inbox.update(time.time_ns())["goal_pos"][0] == np.float32(1.0)
+    near = replace(GOAL_POS, low=(0.3, -0.5, 0.1), high=(0.6, 0.5, 0.7))
+    assert range_beyond_reach([near], PANDA, (1.5, 0.0, 0.0, 0.0)) == ""
+    assert "the nearest is 3.40 m from its base" in range_beyond_reach([near], PANDA, (4.0, 0.0, 0.0, 0.0))
 
 
 def test_a_goal_is_a_pose_in_the_world_and_nonsense_leaves_the_last_one(monkeypatch):

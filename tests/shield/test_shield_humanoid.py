@@ -49,7 +49,27 @@ def test_when_its_policy_dies_in_a_crouch_it_rises_to_its_home_pose_and_stands(n
     np.testing.assert_allclose(sent, before, atol=0.05)  # no step in the targets
     sent, report = stand.run(3.0, request=None)
     assert report.mode is Mode.HOLD and tilt_rad(stand) < 0.1 and stand.data.qpos[2] > crouched_m + 0.01
-    np.testing.assert_allclose(sent, home, atol=0.15 if name == "g1" else 1e-5)  # a policy balances
+    np.testing.assert_allclose(sent, home, atol=0.15)  # a policy balances
+
+
+def test_without_a_fallback_policy_it_is_brought_to_its_home_pose():
+    stand = Stand(replace(load_robot("g1"), fallback_policy=None)).after_ramp()
+    sent, report = stand.run(3.0, request=None)
+    assert report.mode is Mode.HOLD and tilt_rad(stand) < 0.1
+    np.testing.assert_allclose(sent, stand.home[stand.channel], atol=1e-5)
+
+
+def test_an_h1_that_is_pushed_after_its_policy_died_steps_and_stays_on_its_feet():
+    ends = {}
+    for spec in (load_robot("h1"), replace(load_robot("h1"), fallback_policy=None)):
+        for push_m_s in (0.4, -0.4):
+            stand = Stand(spec).after_ramp()
+            stand.run(0.3)
+            stand.run(0.3, request=None)
+            stand.data.qvel[0] += push_m_s
+            stand.run(2.0, request=None)
+            ends[bool(spec.fallback_policy), push_m_s] = stand.modes[-1]
+    assert ends == {(True, 0.4): Mode.HOLD, (True, -0.4): Mode.HOLD, (False, 0.4): Mode.DAMP, (False, -0.4): Mode.DAMP}
 
 
 def test_a_reset_while_it_stands_keeps_the_efforts_of_its_legs():

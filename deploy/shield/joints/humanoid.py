@@ -36,6 +36,7 @@ class HumanoidFallback(JointFallback):
     _guessed_s = 0.0  # for which the state has been dead-reckoned
     _joint_vel: np.ndarray | None = None  # (J,) rad/s, measured last before that
     _beside: np.ndarray | None = None  # (U,) rad, targets of the fallback policy beside what was sent last
+    _apart: np.ndarray | float = 0.0  # (U,) rad, from those to the last request
 
     def __init__(self, params: JointShieldParams, spec: RobotSpec):
         self._standby = Standby.load(spec) if spec.fallback_policy else None
@@ -129,9 +130,11 @@ class HumanoidFallback(JointFallback):
         self._standby.observe(state, elapsed_s)
         if is_new:
             self._standby.compare(request)
-        self._beside = self._standby.target
-        target = None if is_new or not self._standby.is_near else self._beside
-        return request if target is None else self._clip(target)
+        self._beside = target = self._standby.target
+        if target is None or is_new or not self._standby.is_near:
+            self._apart = 0.0 if target is None else request - target
+            return request
+        return self._clip(target + self._apart)
 
     def wait(self, state: RobotState) -> FallbackCommand:
         """A robot that its fallback policy has brought to a stand is kept there by it."""
@@ -158,7 +161,8 @@ class HumanoidFallback(JointFallback):
             return None
         if begins:
             self._has_robot, self._time_s = True, 0.0
-            self._offset = 0.0 if sent is None else sent - (target if beside is None else beside)
+            set_out = self._standby.sets_out  # by the request that is taken back: its lean would go on
+            self._offset = 0.0 if sent is None or set_out else sent - (target if beside is None else beside)
         return target + max(1.0 - self._time_s / self.params.stand_s, 0.0) * self._offset
 
     def go_blind(

@@ -29,6 +29,7 @@ STANDS_RAD = 0.03  # to the targets of standing: a policy that is nearer stands 
 STARTS_RAD = 0.04  # ... and one that is farther does not any more
 STARTS_REQUESTS = 5  # after which a robot that was not held is on its way
 STARTS_SHARE = 0.7  # of that, within which the targets of one who sets out are
+SAME_RAD = 1e-6  # nearer, targets are the same: one was rounded
 NEAR_RAD = 0.08  # root mean square over the joints that differ, up to which it walks as the other policy does
 
 
@@ -43,9 +44,9 @@ class Standby:
     def __init__(self, bundle: Bundle):
         contract, dt_s = bundle.contract, bundle.contract.control_dt_s
         names = {memory.input for memory in contract.memory}
-        self._turns = PHASE in names and bool(contract.commands)
+        self.walks = PHASE in names and bool(contract.commands)
         rows = 1
-        if self._turns:
+        if self.walks:
             rows = PHASES + 1 + len(SET_OUTS)  # behind the phases one stands, and those set out from it
         self._graph = BoundGraph(bundle.session, contract.inputs, contract.outputs, 1, rows)
         inputs, outputs = self._graph.inputs, self._graph.outputs
@@ -111,7 +112,7 @@ class Standby:
             return
         for buffer, output, _ in self._memory:
             buffer[...] = output
-            if self._turns and self._slows_s is None:
+            if self.walks and self._slows_s is None:
                 buffer[PHASES + 1 :] = output[PHASES]
         self._ran, self._compared = True, False
 
@@ -123,9 +124,9 @@ class Standby:
         if self._slows_s is not None:  # it gives the robot back
             self._follow(self._best)
         apart = self._targets - target
-        differ = max(1, np.count_nonzero(np.logical_or.reduce(apart)))
+        differ = max(1, np.count_nonzero(np.abs(apart).max(0) > SAME_RAD))
         self._difference += self._learns * (np.vecdot(apart, apart) / differ - self._difference)
-        if self._turns:
+        if self.walks:
             self._look_for_start(np.sqrt(np.vecdot(apart[PHASES:], apart[PHASES:]) / differ))
         self._best = int(self._difference[: PHASES + 1].argmin())
 
@@ -141,10 +142,10 @@ class Standby:
 
     def take_over(self) -> None:
         """From now on `target` is what the robot is to do: it slows down and stands."""
-        walks = self._turns and self._best < PHASES
+        walking = self.walks and self._best < PHASES
         for buffer, _, _ in self._memory:
             buffer[...] = buffer[self._best].copy()
-        self._slows_s = SLOWS_DOWN_S if walks else 0.0
+        self._slows_s = SLOWS_DOWN_S if walking else 0.0
 
     @property
     def stands(self) -> bool:
@@ -155,7 +156,7 @@ class Standby:
         """Run beside another policy: the phases apart from each other by as much as possible."""
         self._best, self._slows_s = best, None
         self._difference[...] = NEAR_RAD**2
-        if self._turns and self._phase is not None:
+        if self.walks and self._phase is not None:
             first = self._phase[best, 0] if best < PHASES else 0.0
             self._phase[:PHASES, 0] = (first + (np.arange(PHASES) - best) / PHASES) % 1.0
 

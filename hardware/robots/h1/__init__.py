@@ -63,6 +63,7 @@ SPEC = RobotSpec(
     control_hz=50.0,
     sensor_hz=500.0,
     fallback="damp",
+    fallback_policy=Path(__file__).with_name("fallback.onnx"),
     home_height_m=1.0313,
     frames={site: site for site in ("left_foot", "right_foot", "left_hand", "right_hand", "head")},
     sources={
@@ -84,6 +85,7 @@ SPEC = RobotSpec(
         "radius": "sum of the lengths of the chain to the hands, whatever the pose",
         "soles": "outline of the foot in unitree_ros: x from -0.049 m to 0.154 m, 70 mm below the ankle",
         "sole friction": "0.8, rubber on a dry hard floor; an estimate",
+        "fallback policy": "that of the task `stand-h1`, which steps to stay on its feet and does not walk",
         "sensor rate": "Unitree SDK 2 publishes the low-level state at 500 Hz",
     },
 )
