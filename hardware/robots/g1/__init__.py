@@ -110,7 +110,7 @@ SPEC = RobotSpec(
         "soles": "contact points of Unitree's g1_29dof_rev_1_0.xml: x from -0.05 m to 0.12 m, 35 mm below the ankle",
         "sole friction": "0.8, rubber on a dry hard floor; an estimate",
         "brace": "own choice: low, the arms ahead; compared in simulation with damping alone and other poses",
-        "fallback policy": "an earlier policy of the task `velocity`, which walks and stands as commanded",
+        "fallback policy": "that of the task `velocity`, which walks and stands as commanded",
         "sensor rate": "Unitree SDK 2 publishes the low-level state at 500 Hz",
     },
 )
