@@ -121,7 +121,7 @@ def _of_before(content: dict[str, Any]) -> dict[str, Any]:
         dims = [state["layout"]["own_dim"], state["layout"]["peer_dim"], state["layout"].get("critic_dim", 0)]
         sizes = {key: state["ppo"][key] for key in ("hidden", "peer_embed")}
         spec = {"dims": dims, "action_dim": state["action_dim"], **sizes}
-        policies[name] = {"spec": spec, "state": _renamed(state["actor"])}
+        policies[name] = {"spec": spec, "state": renamed(state["actor"])}
     return {
         "saved_at_utc": content["saved_at_utc"],
         "made_before": True,
@@ -142,7 +142,8 @@ def _of_before(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _renamed(state: Mapping[str, Any]) -> dict[str, Any]:
+def renamed(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a policy of the version before, by the names that they have now."""
     out = {}
     for name, value in state.items():
         prefix = next((old for old in RENAMED if name.startswith(old)), "")

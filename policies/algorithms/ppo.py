@@ -53,6 +53,7 @@ class PPOCfg(SmoothCfg):
     optimiser: Literal["adam", "sgd"] = "adam"
     critic: Literal["own", "team"] = "own"
     limits: Mapping[str, float] = field(default_factory=dict)  # term of the reward -> what it may cost a step, at most
+    critic_first: int = 0  # agent steps in which only critics learn: those of policies that were taken over are new
     limit_rate: float = 0.05  # rise of a multiplier in an update where the cost is twice its limit
 
     def __post_init__(self) -> None:
@@ -63,7 +64,7 @@ class PPOCfg(SmoothCfg):
         check_fields(
             f"{self.NAME}.", self, learning_rate=(0, 1), max_learning_rate=(0, 1), target_kl=(1e-6, 10), min_std=(0, 1)
         )
-        check_fields(f"{self.NAME}.", self, limit_rate=(0, 1000))
+        check_fields(f"{self.NAME}.", self, limit_rate=(0, 1000), critic_first=(0, inf))
         for name, limit in self.limits.items():
             if not 0 < limit < inf:
                 raise ValueError(f"{self.NAME}.limits {name} = {limit}: wanted more than 0")
@@ -99,6 +100,7 @@ class PPO:
             )  # fmt: skip
         self.optimisers = {n: make_optimiser(p, self.critics[n], groups[n].cfg) for n, p in self.policies.items()}
         self.rollouts, self.limits = self.make_rollouts(), Limits(groups)
+        self.agent_steps = 0  # taken before this update
 
     def make_rollouts(self) -> dict[str, Rollout]:
         """Room for one iteration's experience of every group."""
@@ -115,6 +117,7 @@ class PPO:
 
     def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
         samples = self.samples(last)
+        self.agent_steps = clock.agent_steps
         losses = self.improve(samples, clock.fraction)
         for name, said in losses.items():
             said.update(self.limits.update(name, self.workers.shards))
@@ -131,7 +134,7 @@ class PPO:
         """Gradient steps of one group; returns means of the losses."""
         return update(
             self.policies[name], self.critics[name], self.optimisers[name], samples, self.groups[name].cfg,
-            self.generator, self.workers, fraction,
+            self.generator, self.workers, fraction, self.agent_steps < self.groups[name].cfg.critic_first,
         )  # fmt: skip
 
     @torch.no_grad()

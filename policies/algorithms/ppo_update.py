@@ -102,11 +102,12 @@ def update(
     generator: torch.Generator,
     workers: Workers,
     fraction: float = 0.0,
+    only_critic: bool = False,
 ) -> dict[str, float]:
     """Several epochs over `samples`; returns means of the losses, kl, lr, explained variance.
 
     `fraction` is how much of the training is over (0 to 1), for the linear schedule. Observation statistics must stay
-    as they were when the samples were taken.
+    as they were when the samples were taken. With `only_critic` the policy stays as it is.
     """
     if cfg.schedule == "linear":
         _set_lr(optimiser, cfg.learning_rate * max(1.0 - fraction, 0.02))
@@ -126,6 +127,9 @@ def update(
         # A last, smaller minibatch would be as loud as a full one: its rows wait for the next epoch's permutation.
         for start in range(0, rows - size + 1, size):
             parts = _gradients(policy, critic, params, samples, order[start : start + size], cfg, generator, workers)
+            if only_critic:
+                for parameter in policy.parameters():
+                    parameter.grad = torch.zeros_like(parameter)
             if cfg.max_grad_norm is not None:
                 torch.nn.utils.clip_grad_norm_(params, cfg.max_grad_norm)
             optimiser.step()
@@ -134,7 +138,7 @@ def update(
             for name, value in parts.items():
                 sums[name] = sums.get(name, torch.zeros(())) + value
             epoch_kl, batches, count = epoch_kl + parts["kl"], batches + 1, count + 1
-        if cfg.schedule == "adaptive":
+        if cfg.schedule == "adaptive" and not only_critic:  # a policy that stands still says nothing of the rate
             _adapt_lr(optimiser, float(epoch_kl) / batches, cfg)
     means = {name: float(value) / count for name, value in sums.items()}
     std = float((policy.driven * policy.log_std.detach().exp()).sum() / policy.driven.sum())

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,12 @@ import torch
 
 from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import Clock, Group
-from policies.checkpoint import CheckpointError, global_rng_state, load_checkpoint, load_weights, restore_global_rng
+from policies.checkpoint import CheckpointError, global_rng_state, load_weights, restore_global_rng
 from policies.evaluation.trained import check_same_task
 from policies.shards import ALONE, Shards
 from policies.task_data import changed
 from policies.threads import Workers, single_threaded_torch
+from policies.training.beginning import begin_with
 from policies.training.collector import Collector
 from policies.training.config import TrainCfg
 from policies.training.nan_guard import NanGuard
@@ -29,12 +29,6 @@ from sim.tasks import load_task
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
 HOW_FAR = ("total_steps", "wall_budget_s", "stop_at")  # these may differ when a run goes on,
 LEAVES = ("checkpoint_every", "keep_every", "onnx", "film", "wandb")  # and what it leaves
-IN_WORDS = {
-    "dims": "sizes of observations (own, neighbours, privileged)",
-    "action_dim": "channels",
-    "driven": "driven channels",
-    "mirror": "symmetry: network.symmetric, or how the two sides mirror",
-}
 
 
 class Trainer:
@@ -70,7 +64,7 @@ class Trainer:
             raise ValueError(f"steps = {cfg.total_steps}: over before learning begins, {cfg.algo}.warm_up = {warm_up}")
         self.run = run_record(cfg, env, groups, shards.count)
         if cfg.start_from is not None and not cfg.resume:  # a resumed run has networks of its own
-            self._take_networks(cfg.start_from)
+            begin_with(cfg.start_from, self.algorithm, self.run, env.task, not shards.index)
         self.curve: list[dict[str, float]] = []
         self.iteration = self.agent_steps = 0
         self.best: list[float] | None = None  # of `score`, so far
@@ -238,46 +232,6 @@ class Trainer:
             }
             if changed:
                 raise CheckpointError(f"cannot resume with other values than the checkpoint's: {', '.join(changed)}")
-
-    def _take_networks(self, path: Path) -> None:
-        """Begin with the networks of another run; CheckpointError where they do not fit."""
-        saved = load_checkpoint(path)
-        for name, policy in self.algorithm.policies.items():
-            if name not in saved["policies"]:
-                has = ", ".join(saved["policies"])
-                raise CheckpointError(f"{path} has no policy for {name!r} of task {self.run['task']!r}, but for {has}")
-            theirs, mine = saved["policies"][name]["spec"], policy.spec()
-            differ = [
-                IN_WORDS.get(key, key) + ("" if key == "mirror" else f" ({theirs.get(key)} there, {mine[key]} here)")
-                for key in mine
-                if theirs.get(key) != mine[key]
-            ]
-            if differ:
-                raise CheckpointError(f"cannot start from {path}: networks differ in {', '.join(differ)}")
-            if unlike := self._sees_otherwise(saved["run"], name):
-                raise CheckpointError(f"cannot start from {path}: {name} sees or does other things there: {unlike}")
-            policy.load_state_dict(saved["policies"][name]["state"], strict=False)
-        algo = saved.get("run", {}).get("algo", "ppo")
-        if algo != self.cfg.algo and not self.shards.index:
-            print(f"from a run of {algo}: policies are taken over, critics are new", file=sys.stderr)
-        try:
-            self.algorithm.start_from(saved["algorithm"] if algo == self.cfg.algo else None)
-        except (RuntimeError, KeyError) as error:
-            raise CheckpointError(f"cannot start from {path}: its critic is of another size") from error
-
-    def _sees_otherwise(self, run: Mapping[str, Any], name: str) -> str:
-        """In which observations and commands, by name, a group of another `run` differs, as far as that is known."""
-        if run["task_data"] is None or self.run["task_data"] is None:
-            return ""
-        there, here = (data["config"]["groups"][name] for data in (run["task_data"], self.run["task_data"]))
-        found = []
-        for part in ("own", "peer", "memory", "privileged", "commands"):
-            then, now = (list(group["observation"].get(part, group.get(part, {}))) for group in (there, here))
-            if then != now:
-                odd = [f"{term} there" for term in then if term not in now]
-                odd += [f"{term} here" for term in now if term not in then]
-                found += odd or [f"{part} in another order"]
-        return ", ".join(found)
 
     def _group(self, name: str, obs: Any) -> Group:
         """What an algorithm has to know of the group `name`; an environment may have no task."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from places import ZOO
 from small_run import train_cfg
 
 from policies.checkpoint import CheckpointError, load_checkpoint
@@ -66,3 +67,41 @@ def test_networks_that_do_not_fit_are_refused_in_one_line(hovered: TrainCfg, tmp
         Trainer(replace(hovered, task="perch", out=tmp_path, start_from=hovered.out))
     with pytest.raises(CheckpointError, match="no checkpoint at"):
         Trainer(replace(hovered, out=tmp_path, start_from=tmp_path / "nothing"))
+
+
+def test_learning_begins_with_the_networks_in_a_policy_file_and_its_critic_learns_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    cfg = train_cfg(
+        task="swarm-swap", out=tmp_path, num_envs=4, start_from=ZOO / "swarm-swap.onnx", num_steps=8, epochs=1,
+        minibatch=64, learning_rate=1e-3, critic_first=1,
+    )  # fmt: skip
+    begun = Trainer(cfg)  # which compares what its policy does with the file's probes
+    assert "from a policy file: crazyflie is taken over, its critic is new" in capsys.readouterr().err
+    policy, critic = (
+        {k: v.clone() for k, v in net.state_dict().items()} for net in begun.algorithm.networks().values()
+    )
+    begun.iterate(0.0)
+
+    def changed(net: dict, name: str) -> bool:
+        return any(not torch.equal(net[k], v) for k, v in begun.algorithm.networks()[name].state_dict().items()
+                   if "normaliser" not in k)  # fmt: skip
+
+    now = list(begun.algorithm.networks())
+    assert changed(critic, now[1]) and not changed(policy, now[0])
+    begun.iterate(0.0)
+    assert changed(policy, now[0]), "after so many steps the policy learns too"
+
+
+def test_a_policy_file_that_does_not_fit_is_refused_in_one_line(tmp_path: Path):
+    for task, file, said in (
+        ("hover", "reach.onnx", "reach.onnx is for 'panda'; task 'hover' has crazyflie"),
+        ("hover", "swarm-swap-firmware.onnx", "crazyflie sees or does other things there: .* there, .* here"),
+        ("velocity", "velocity.onnx", "does something else than the file .* network.symmetric"),  # and is, there
+        ("hover", "hover.json", "is not a checkpoint of phalanx"),
+    ):
+        with pytest.raises(CheckpointError, match=said) as refused:
+            Trainer(train_cfg(task=task, out=tmp_path, num_envs=4, start_from=ZOO / file))
+        assert "\n" not in str(refused.value)
+    with pytest.raises(CheckpointError, match=r"this run's trunk.own.weight is \(32, 67\), it has \(64, 67\)"):
+        Trainer(train_cfg(task="hover", out=tmp_path, num_envs=4, start_from=ZOO / "hover.onnx", hidden=32))
