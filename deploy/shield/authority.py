@@ -167,6 +167,15 @@ class Authority:
         return self.shield.fallback.held_at_rest and not self.shield.fallback.held_disarmed
 
     @property
+    def rests(self) -> bool:
+        """Whether nothing is left to bring down: not while a robot in FAULT is kept on its feet."""
+        return self.state in AT_REST and not self._stands_in_fault
+
+    @property
+    def _stands_in_fault(self) -> bool:
+        return self.state is State.FAULT and self._falls_disarmed and self._mode is Mode.HOLD
+
+    @property
     def _flies(self) -> bool:
         return self.shield.spec.flight is not None
 
@@ -225,7 +234,7 @@ class Authority:
         if self.state is State.DISARMED:
             return ""
         is_up = self._flies and self._mode is not Mode.OFF and self.state not in AT_REST
-        if self.state is not State.ARMED or is_up:
+        if (self.state is not State.ARMED and not self._stands_in_fault) or is_up:
             return self._refuse("disarm", "in the air: land it, or stop it by estop" if is_up else "")
         self._disarm_now(PUT_DOWN)
         return ""
@@ -269,7 +278,7 @@ class Authority:
             self.shield.release()
             self._become(State.ARMED, "landing ended on request")
         elif self.state in (State.STOPPED, State.FAULT):
-            stands = self._falls_disarmed and self._mode is Mode.HOLD
+            stands = self._stands_in_fault
             self._disarm_now(ACKNOWLEDGED)
             if stands:
                 self._become(State.ARMED, f"{ACKNOWLEDGED}; it stands")

@@ -106,6 +106,9 @@ class Fallback(Protocol):
     def bridge(self, state: RobotState, request: np.ndarray, is_new: bool, elapsed_s: float) -> np.ndarray:
         """What to do for the policy's last `request` (U,): itself, or where it is not new something better."""
 
+    def overhear(self, request: np.ndarray) -> None:
+        """A new request (U,) that is not obeyed, for the robot has fallen back."""
+
     def wait(self, state: RobotState) -> FallbackCommand:
         """The command before the first request."""
 

@@ -164,7 +164,8 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         if kept := kept_stop(robot):
             said = f"{robot.name} is STOPPED still ({kept}); once it is up: phalanx operate reset {robot.name}"
             err.print(said, markup=False, soft_wrap=True)
-    stands = "; what stands on its feet waits to be disarmed" * any(not (s.flight or s.fixed_base) for s in specs)
+    on_feet = [r.name for r, s in zip(team.robots, specs, strict=True) if not (s.flight or s.fixed_base)]
+    stands = f"; what stands on its feet waits for: phalanx operate disarm {' '.join(on_feet)}" if on_feet else ""
     hint = f"; what flies lands first, for {LANDING_S:g} s at most{stands}; Ctrl-C again stops all"
 
     def say_up(after_s: float, by_a_person: bool, stopped: Sequence[str]) -> None:

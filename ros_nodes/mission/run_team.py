@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from deploy.shield.authority import State
+from hardware import load_robot
 from ros_nodes.lifecycle.bring_up import NotUp
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import Processes
@@ -114,6 +116,8 @@ class _RunningTeam:
         self._processes, self._file, self._listener = processes, file, listener
         self._team = [robot.name for robot in given.robots]
         self._simulated_robots = given.simulated
+        specs = {robot.name: load_robot(robot.type) for robot in given.robots}
+        self._on_feet = [name for name, spec in specs.items() if not (spec.flight or spec.fixed_base)]
         self._simulated = list(given.simulated) == self._team  # with a real robot among them a person arms all of them
         self._ordered = {name for order in team_mission(given).orders for name in order.commands}
         self._load = MachineLoad()
@@ -154,11 +158,17 @@ class _RunningTeam:
         used = self._processes.cpu_s()
         if self._simulated and (self._waits or took_s > ARM_S):
             self._failures += self._idle(took_s, self._load.blame(sum(used.values())))
+        # A real robot on its feet would fall where its shield was killed: it waits for a person.
+        patience_s = inf if {*self._on_feet} - {*self._simulated_robots} else LANDING_S
         wrong = self._processes.end_all(
-            self._shields, LANDING_S, signal.SIGINT, self._listen, lambda: ctrl_c.count - pressed
+            self._shields, patience_s, signal.SIGINT, self._listen, lambda: ctrl_c.count - pressed
         )
         ended_s = round(self._age_s, 3)
-        self._failures += [{"robot": self._carried(name), "t_s": ended_s, "why": why} for name, why in wrong.items()]
+        for name, why in wrong.items():
+            robots = self._carried(name)
+            stood = [robot for robot in self._on_feet if robot in robots.split(", ")]
+            asks = f"; {' and '.join(stood)} stood, and waited for: phalanx operate disarm {' '.join(stood)}"
+            self._failures.append({"robot": robots, "t_s": ended_s, "why": why + (asks if stood else "")})
         time.sleep(WATCH_S)
         self._listen()  # to what shields said last
         cores = {name: round(cpu_s / took_s, 4) for name, cpu_s in used.items()}

@@ -103,14 +103,15 @@ class ShieldNode(TurnNode):
 
     def needed(self) -> str:
         """While the robot is armed it would be left alone."""
-        if self._authority is None or self._authority.state in AT_REST:
+        if self._authority is None or self._authority.rests:
             return ""
-        return f"the robot is {self._authority.state.name}: land it first, or stop it"
+        state = self._authority.state
+        return f"the robot is {state.name}: {'disarm' if state is State.FAULT else 'land'} it first, or stop it"
 
     def wind_down(self) -> bool:
         """Land, and end when the robot is at rest. A humanoid stands then: disarm it, or stop it by a second signal."""
         authority = self._authority
-        if authority is None or authority.state in AT_REST:
+        if authority is None or authority.rests:
             return True
         self._orders.wind_down()
         return False

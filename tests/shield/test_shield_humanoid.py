@@ -79,7 +79,7 @@ def test_a_reset_while_it_stands_keeps_the_efforts_of_its_legs():
     stand.shield.reset()
     sent, report = stand.step(request=None)
     assert report.mode is Mode.HOLD and "waiting" in report.reason
-    np.testing.assert_allclose(sent, before, atol=2e-3)
+    np.testing.assert_allclose(sent, before, atol=0.02)
 
 
 @pytest.mark.parametrize("name", ROBOTS)

@@ -125,6 +125,9 @@ class DroneFallback:
     def bridge(self, state: RobotState, request: np.ndarray, is_new: bool, elapsed_s: float) -> np.ndarray:
         return request
 
+    def overhear(self, request: np.ndarray) -> None:
+        pass
+
     def wait(self, state: RobotState) -> FallbackCommand:
         """Stay in the air, or on the ground."""
         if self._height_m(state) < self.params.landed_height_m:

@@ -104,6 +104,9 @@ class JointFallback:
     def bridge(self, state: RobotState, request: np.ndarray, is_new: bool, elapsed_s: float) -> np.ndarray:
         return request
 
+    def overhear(self, request: np.ndarray) -> None:
+        pass
+
     def wait(self, state: RobotState) -> FallbackCommand:
         return FallbackCommand(self.hold(state), Mode.HOLD, self.params)
 

@@ -170,6 +170,7 @@ def _legs_hold(params: JointShieldParams, spec: RobotSpec, standby: Standby | No
         ),
         (f"base below {100 * params.min_height_share:g} % of its height at home", "the robot is damped"),
         _trips(params, f"the shield stands it {stands}"),
+        *_before_its_policy(standby),
         (
             "an obstacle, another robot that does not fly, or a person who stands, that the shield is given",
             _stops(walks=standby.walks) if standby else "not looked at",
@@ -177,15 +178,25 @@ def _legs_hold(params: JointShieldParams, spec: RobotSpec, standby: Standby | No
     )
 
 
+def _before_its_policy(standby: Standby | None) -> Lines:
+    if standby is None:
+        return ()
+    first = "it is held in its home pose, in which a push of 0.2 m/s may fell it"
+    return (("armed, before the first good request of a policy", first),)
+
+
 def _stops(walks: bool) -> str:
     """How a robot on legs comes to rest before what is in its way, by a fallback policy that walks or only stands."""
-    before = f"{BODY_M + STOP_M:g} m + {STOP_S:g} s v before it, at a speed v towards it, the shield stands the robot: "
+    before = (
+        f"a robot that walks towards it at a speed v is stood {BODY_M + STOP_M:g} m + {STOP_S:g} s v before it; one "
+        f"that stands goes on under its policy, and is not armed with its base less than {BODY_M:g} m before it"
+    )
     if not walks:
-        return before + "how far it goes on then is not known, for no policy of it walks"
+        return f"{before}. How far it goes on then is not known: no policy of it walks, the numbers are a G1's"
     return (
-        f"{before}a G1 that is not pushed keeps its base {BODY_M:g} m clear; one that begins to walk towards it from "
-        f"less than {BODY_M + STOP_M + SETS_OUT_M:g} m is stopped at its first request if its policy stands and starts "
-        "as the fallback policy does, 0.37 m before a wall at 0.7 m; another one comes to 0.1 m"
+        f"{before}. A G1 that is not pushed keeps its base {BODY_M:g} m clear. One that begins to walk towards it from "
+        f"less than {BODY_M + STOP_M + SETS_OUT_M:g} m is stopped at its first request, 0.62 m before a wall at 0.7 m, "
+        "if its policy stands and starts as the fallback policy does; one that begins gently came to 0.19 m"
     )
 
 

@@ -9,8 +9,7 @@ from deploy.shield.joints.fallback import JointFallback
 from deploy.shield.joints.guards import check_height, check_motion, check_upright
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.joints.standby import Standby
-from deploy.shield.joints.way import BODY_M, Way
-from deploy.shield.obstacles import check_clear
+from deploy.shield.joints.way import Way
 from deploy.shield.types import Context
 from hardware.spec import RobotSpec
 from hardware.types import RobotState
@@ -22,9 +21,10 @@ BRACE_RAD = 0.8  # farther ahead of a joint no target is
 
 class HumanoidFallback(JointFallback):
     """A robot with a fallback policy walks on by that one from the first request that is missing, if it walks like the
-    policy that it had; once it falls back it slows down and stands by it. All its targets pass the filter.
+    policy that it had; once it falls back, or is held, it slows down and stands by it. All its targets pass the filter.
 
-    Without one it stands by moving its targets from the last ones to the home pose within `stand_s`.
+    Without one, and before a policy has had it, it stands by moving its targets from the last ones to the home pose
+    within `stand_s`.
 
     It damps by targets that follow the measured joints: what they pulled with at first fades within `damp_s`, and what
     remains of kp (q* - q) - kd dq is the second half, which resists every motion. Once it damps it goes on until reset.
@@ -37,6 +37,8 @@ class HumanoidFallback(JointFallback):
     _joint_vel: np.ndarray | None = None  # (J,) rad/s, measured last before that
     _beside: np.ndarray | None = None  # (U,) rad, targets of the fallback policy beside what was sent last
     _apart: np.ndarray | float = 0.0  # (U,) rad, from those to the last request
+    _led = False  # whether a policy has had the robot since it was commanded: before, it is in its home pose
+    _starts = False  # whether what comes as a request is no policy's, but on the way to where a policy begins
 
     def __init__(self, params: JointShieldParams, spec: RobotSpec):
         self._standby = Standby.load(spec) if spec.fallback_policy else None
@@ -50,7 +52,7 @@ class HumanoidFallback(JointFallback):
     def reset(self) -> None:
         super().reset()
         self._way.reset()
-        self._beside = None
+        self._starts = False
         if self._standby:
             self._standby.sets_out = 0
         self.trip()
@@ -58,15 +60,17 @@ class HumanoidFallback(JointFallback):
     def keep(self, sent: np.ndarray | None) -> None:
         super().keep(sent)
         if sent is None:  # it was not commanded for a while
-            self._has_robot, self._beside = False, None
+            self._has_robot = self._led = False
+            self._beside = None
             if self._standby:
                 self._standby.reset()
 
     def trip(self) -> None:
         self._from: np.ndarray | None = None  # (U,) rad, targets at the trip
         self._pull: np.ndarray | None = None  # (U,) rad, targets ahead of the joints when damping began
-        self._offset: np.ndarray | float = 0.0  # (U,) rad, from the fallback policy to the targets at the trip
-        self._time_s = 0.0  # since then
+        if not self._has_robot:
+            self._offset: np.ndarray | float = 0.0  # (U,) rad, from the fallback policy to the targets at the trip
+            self._time_s = 0.0  # since then
 
     def dead_reckon(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> RobotState:
         """The joints stay where they were seen: legs that carry a robot stay behind their targets for good."""
@@ -97,7 +101,7 @@ class HumanoidFallback(JointFallback):
         """It would damp at once where it lies or falls."""
         if lies := check_upright(self.params, self.spec, state):
             return lies
-        return check_clear(context, self._way.body(state), BODY_M) if self._standby else ""
+        return self._way.check_start(state, context) if self._standby else ""
 
     def fall_back(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
@@ -105,7 +109,7 @@ class HumanoidFallback(JointFallback):
         if self._pull is None and (stop or self.check_envelope(state)):
             self._pull, self._time_s = sent - self._measured(state), 0.0
             self._braces = bool(self.spec.brace) and not check_height(self.params, self.spec, state)
-        elif self._from is not None or self._pull is not None or self._has_robot:
+        elif self._from is not None or self._pull is not None:
             self._time_s += elapsed_s
         if self._pull is not None:
             self._has_robot = False
@@ -123,8 +127,15 @@ class HumanoidFallback(JointFallback):
         share = min(self._time_s / self.params.stand_s, 1.0)
         return FallbackCommand(self._clip((1.0 - share) * self._from + share * self._home), Mode.HOLD, self.params)
 
+    def overhear(self, request: np.ndarray) -> None:
+        if self._standby and self._has_robot:
+            self._standby.reconsider(request)
+
     def bridge(self, state: RobotState, request: np.ndarray, is_new: bool, elapsed_s: float) -> np.ndarray:
-        self._has_robot = False
+        if self._starts:
+            self._starts = False
+            return request
+        self._has_robot, self._led = False, True
         if self._standby is None:
             return request
         self._standby.observe(state, elapsed_s)
@@ -137,21 +148,28 @@ class HumanoidFallback(JointFallback):
         return self._clip(target + self._apart)
 
     def wait(self, state: RobotState) -> FallbackCommand:
-        """A robot that its fallback policy has brought to a stand is kept there by it."""
-        target = self._stand(state, None, self.params.control_dt_s) if self._has_robot else None
+        """A robot that a policy has had is kept on its feet by the fallback policy."""
+        target = self._stand(state, self._kept, self.params.control_dt_s)
         return super().wait(state) if target is None else FallbackCommand(self._clip(target), Mode.HOLD, self.params)
 
     def start(self, state: RobotState, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
-        self._has_robot = False
-        return super().start(state, elapsed_s, cfg)
+        """From where the fallback policy stands, if that has the robot."""
+        self._starts = True
+        target = self._stand(state, self._kept, elapsed_s)
+        if target is None:
+            return super().start(state, elapsed_s, cfg)
+        assert self._standby is not None
+        self._pose = self._clip(target)  # which needs no fading in
+        return self._pose, self._standby.stands
 
     def _stand(self, state: RobotState, sent: np.ndarray | None, elapsed_s: float) -> np.ndarray | None:
-        """Targets (U,) of the fallback policy on its way to a stand; None where there is none, or it has not run.
+        """Targets (U,) of the fallback policy on its way to a stand; None where there is none, or it has not run, and
+        before a policy has had the robot.
 
         What was `sent` last differed from its own targets beside those, if it has run then, or differs from these: that
         fades within `stand_s`. It is nothing if it walks as the other policy did.
         """
-        if self._standby is None or self._from is not None:
+        if self._standby is None or self._from is not None or not self._led:
             return None
         begins, beside = not self._has_robot, self._beside
         if begins:
@@ -163,6 +181,8 @@ class HumanoidFallback(JointFallback):
             self._has_robot, self._time_s = True, 0.0
             set_out = self._standby.sets_out  # by the request that is taken back: its lean would go on
             self._offset = 0.0 if sent is None or set_out else sent - (target if beside is None else beside)
+        else:
+            self._time_s += elapsed_s
         return target + max(1.0 - self._time_s / self.params.stand_s, 0.0) * self._offset
 
     def go_blind(

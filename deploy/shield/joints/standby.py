@@ -24,7 +24,19 @@ STANDS_S = 1.0  # after which it has come to rest
 VELOCITY_S = 0.3  # time constant in which the sway of single steps is smoothed from the velocity
 FORGETS_S = 0.15  # time constant in which earlier differences to the policy that has the robot stop to count
 # Commands (m/s, m/s, rad/s) for setting out from a stand: ahead and back count, the others are there to differ.
-SET_OUTS = np.array([[0.6, 0, 0], [-0.3, 0, 0], [0, 0.3, 0], [0, -0.3, 0], [0, 0, 0.6], [0, 0, -0.6]])
+SET_OUTS = np.array(
+    [
+        [0.6, 0, 0],
+        [0.2, 0, 0],
+        [0.08, 0, 0],
+        [-0.3, 0, 0],
+        [-0.08, 0, 0],
+        [0, 0.3, 0],
+        [0, -0.3, 0],
+        [0, 0, 0.6],
+        [0, 0, -0.6],
+    ]
+)
 STANDS_RAD = 0.03  # to the targets of standing: a policy that is nearer stands as this one does
 STARTS_RAD = 0.04  # ... and one that is farther does not any more
 STARTS_REQUESTS = 5  # after which a robot that was not held is on its way
@@ -81,9 +93,8 @@ class Standby:
         self._ran = self._stood = self._compared = False
         self.sets_out = 0  # 1 ahead, -1 back: who stood as this policy does, and begins to walk
         self._starts = 0  # requests for which that is so
-        self._best = 0
         self._slows_s: float | None = None  # s left until it stands; None while another policy has the robot
-        self._follow(0)
+        self._follow(PHASES if self.walks else 0)  # a robot that nothing is known of stands
 
     @property
     def target(self) -> np.ndarray | None:
@@ -112,8 +123,8 @@ class Standby:
             return
         for buffer, output, _ in self._memory:
             buffer[...] = output
-            if self.walks and self._slows_s is None:
-                buffer[PHASES + 1 :] = output[PHASES]
+            if self.walks:
+                buffer[PHASES + 1 :] = output[PHASES if self._slows_s is None else self._best]
         self._ran, self._compared = True, False
 
     def compare(self, target: np.ndarray) -> None:
@@ -124,7 +135,7 @@ class Standby:
         if self._slows_s is not None:  # it gives the robot back
             self._follow(self._best)
         apart = self._targets - target
-        differ = max(1, np.count_nonzero(np.abs(apart).max(0) > SAME_RAD))
+        differ = _differ(apart)
         self._difference += self._learns * (np.vecdot(apart, apart) / differ - self._difference)
         if self.walks:
             self._look_for_start(np.sqrt(np.vecdot(apart[PHASES:], apart[PHASES:]) / differ))
@@ -133,12 +144,23 @@ class Standby:
     def _look_for_start(self, apart_rad: np.ndarray) -> None:
         """Whether one who stood sets out, from how far its targets are from those of standing and of each start."""
         stands, starts = float(apart_rad[0]), apart_rad[1:]
-        stood, self._stood = self._stood, stands < STANDS_RAD
+        stood, self._stood = self._stood, stands < (STARTS_RAD if self._stood else STANDS_RAD)
         self._starts -= 1
         if self._stood or not self._starts:
             self.sets_out = 0
         elif stood and stands > STARTS_RAD and starts.min() < STARTS_SHARE * stands:
-            self.sets_out, self._starts = (1, -1, 0, 0, 0, 0)[int(starts.argmin())], STARTS_REQUESTS
+            self.sets_out, self._starts = _way_of(starts), STARTS_REQUESTS
+
+    def reconsider(self, target: np.ndarray) -> None:
+        """What the policy asks for, by its `target` (U,) rad, while this one has the robot: to stand, or to set out."""
+        if not (self.walks and self._ran):
+            return
+        apart = self._targets - target
+        rad = np.sqrt(np.vecdot(apart, apart) / _differ(apart))
+        if rad[self._best] < STANDS_RAD:
+            self.sets_out = 0
+        elif rad[PHASES + 1 :].min() < min(STARTS_SHARE * float(rad[self._best]), NEAR_RAD):
+            self.sets_out = _way_of(rad[PHASES + 1 :])
 
     def take_over(self) -> None:
         """From now on `target` is what the robot is to do: it slows down and stands."""
@@ -180,9 +202,20 @@ class Standby:
         if hypot(*velocity) < SLOWEST:
             velocity = [SLOWEST if self._slows_s is None else 0.0, 0.0, 0.0]
         commands[...] = velocity
-        if self._slows_s is None:
-            commands[PHASES] = 0.0
+        if self.walks:
             commands[PHASES + 1 :] = SET_OUTS
+            if self._slows_s is None:
+                commands[PHASES] = 0.0
+
+
+def _differ(apart: np.ndarray) -> int:
+    """In how many joints targets `apart` (rows, U) rad of a row differ; at least 1."""
+    return max(1, np.count_nonzero(np.abs(apart).max(0) > SAME_RAD))
+
+
+def _way_of(starts: np.ndarray) -> int:
+    """1 ahead, -1 back, 0 elsewhere: how the nearest of the `starts` (S,) rad sets out."""
+    return int(np.sign(SET_OUTS[int(starts.argmin()), 0]))
 
 
 @lru_cache(maxsize=8)
