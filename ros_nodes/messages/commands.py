@@ -30,7 +30,7 @@ from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import WORLD_FRAME, MessageError, base_frame, stamp_ns
 from ros_nodes.messages.hold_command import HoldCommand, upper_half
-from ros_nodes.messages.reach import beyond_reach, range_beyond_reach
+from ros_nodes.messages.reach import beyond_reach, range_beyond_reach, reach_m
 from ros_nodes.messages.topics import GOAL, VELOCITY, command_topic
 
 Command = Mapping[str, np.ndarray]
@@ -82,9 +82,8 @@ class CommandInbox:
         self._logger, self._clock = node.get_logger(), node.clock
         self._check = check
         self._commands = {command.name: command for command in commands}
-        self._base_frame, self._base_pose, self._spec = base_frame(robot), base_pose, spec
-        if far := range_beyond_reach(commands, spec, base_pose):
-            self._logger.warning(far)
+        self._base_frame, self._base_pose, self._reach_m = base_frame(robot), base_pose, reach_m(spec)
+        self.unreachable = range_beyond_reach(commands, self._reach_m, base_pose)  # why it comes to no goal, or empty
         self._waits = spec.kind == "manipulator"
         self._hold_command = HoldCommand(spec, commands)
         for name, size in (("goal_pos", 3), ("goal_quat", 4), ("velocity", 3)):
@@ -164,10 +163,11 @@ class CommandInbox:
             given = source.read(message)
             self._check(self._command | given)
             for name, value in given.items():
-                if far := beyond_reach(self._commands[name], value, self._spec, self._base_pose):
+                if far := beyond_reach(self._commands[name], value, self._reach_m, self._base_pose):
                     raise MessageError(f"{name} {as_typed(value)} is {far}")
         except ValueError as error:
-            self._refused[topic] = f"{topic} refused: {error}"
+            hint = f"; {self.unreachable}" if self.unreachable else ""
+            self._refused[topic] = f"{topic} refused: {error}{hint}"
             self._logger.error(self._refused[topic], throttle_duration_sec=1.0)
             return
         self._refused.pop(topic, None)

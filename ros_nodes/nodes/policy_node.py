@@ -173,6 +173,7 @@ class PolicyNode(TurnNode):
         awaited, unseen = self._inbox.awaited, self._objects.not_current(self._max_object_age_s, self._period_s)
         if awaited or unseen:
             command_on = f"waiting for operator command on {', '.join(awaited)}"
+            command_on += f"; {self._inbox.unreachable}" if self._inbox.unreachable else ""
             self._wait_for(command_on if awaited else f"no current message of objects: {', '.join(unseen)}")
             return
         try:

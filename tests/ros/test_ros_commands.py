@@ -22,7 +22,7 @@ from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import CommandInbox
 from ros_nodes.messages.conversion import empty_state
-from ros_nodes.messages.reach import range_beyond_reach
+from ros_nodes.messages.reach import range_beyond_reach, reach_m
 from ros_nodes.operation.operate import goal_command
 from ros_nodes.operation.operator import MissionNode
 
@@ -142,11 +142,14 @@ def test_an_arm_refuses_a_goal_that_it_does_not_reach_from_where_it_stands(monke
         receive(inbox, lambda command: command["goal_pos"][0] == np.float32(1.0))
         operator.send("r1", {"goal_pos": np.array([0.4, 0.0, 0.5])})
         receive(inbox, lambda command: inbox.refused)
-        assert "goal_pos [0.4, 0.0, 0.5] is 1.68 m from its base at [2.0, 0.0, 0.0], and it" in inbox.refused
+        assert (
+            "goal_pos [0.4, 0.0, 0.5] is 1.68 m from its base at [2.0, 0.0, 0.0], and its tool reaches 1.29"
+            in inbox.refused
+        )
         assert inbox.update(time.time_ns())["goal_pos"][0] == np.float32(1.0)
     near = replace(GOAL_POS, low=(0.3, -0.5, 0.1), high=(0.6, 0.5, 0.7))
-    assert range_beyond_reach([near], PANDA, (1.5, 0.0, 0.0, 0.0)) == ""
-    assert "the nearest is 3.40 m from its base" in range_beyond_reach([near], PANDA, (4.0, 0.0, 0.0, 0.0))
+    assert range_beyond_reach([near], reach_m(PANDA), (1.5, 0.0, 0.0, 0.0)) == ""
+    assert "the nearest is 3.40 m from its base" in range_beyond_reach([near], reach_m(PANDA), (4.0, 0.0, 0.0, 0.0))
 
 
 def test_a_goal_is_a_pose_in_the_world_and_nonsense_leaves_the_last_one(monkeypatch):
