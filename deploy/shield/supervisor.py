@@ -293,9 +293,10 @@ class Shield:
         active: tuple[str, ...] = ()
         if info.intervention > 0.0:
             active = self.fallback.active_names(context, info.active)
-            if mode is Mode.NOMINAL:
-                said = self.fallback.in_words(context, info.active, active)
-                mode, reason = Mode.FILTERED, said or "no command meets every constraint"
+            if mode in (Mode.NOMINAL, Mode.FILTERED):
+                said = self.fallback.in_words(context, info.active, active) or "no command meets every constraint"
+                reason = f"{said}; {reason}" if mode is Mode.FILTERED else said
+                mode = Mode.FILTERED
         self._mode, self._sent = mode, sent
         report = ShieldReport(mode, reason, float(info.margin), active, float(info.intervention), self._latched, True)
         return ActuatorCommand(sent), report

@@ -126,6 +126,11 @@ class ArmFallback(JointFallback):
         said = f"{NEAR_OBSTACLE} (nearest: {context.name_of_obstacle(nearest)})"
         return tuple(said if name == NEAR_OBSTACLE else name for name in names)
 
+    def in_words(self, context: Context, active: np.ndarray, names: tuple[str, ...]) -> str:
+        nearest = f"{NEAR_OBSTACLE} (nearest: "
+        plain = (f"links: {n.removeprefix(nearest)[:-1]}" if n.startswith(nearest) else n for n in names)
+        return super().in_words(context, active, tuple(plain))
+
     def trip(self) -> None:
         self._braking = None
 

@@ -14,6 +14,8 @@ from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, RobotState
 
 HOMING_SPEED = 0.1  # of max_velocity
+OF_LINKS = "links: "  # begins the names of what links are kept off, which people call
+CALLED = {"self": "itself", "floor": "the floor", "obstacle": "an obstacle", "person": "a person"}
 STILL = 0.05  # of max_velocity: a joint slower than this stands
 
 
@@ -127,7 +129,10 @@ class JointFallback:
         return tuple(self._names[row] for row in active.nonzero()[0].tolist())
 
     def in_words(self, context: Context, active: np.ndarray, names: tuple[str, ...]) -> str:
-        return ", ".join(names)  # they name the joint, and what it was held by
+        off = [name.removeprefix(OF_LINKS) for name in names if name.startswith(OF_LINKS)]
+        held = [name for name in names if not name.startswith(OF_LINKS)]  # a joint, and what it was held by
+        kept = f"kept off {' and '.join(CALLED.get(what, what) for what in off)}" if off else ""
+        return "; ".join(filter(None, [kept, ", ".join(held)]))
 
     def _start(self, state: RobotState) -> np.ndarray:
         """The pose (U,) rad to start from: the joints' own, or the targets kept, with the effort that they call for.
