@@ -196,13 +196,13 @@ EVENTS: dict[str, tuple[int, Callable[[RobotState], RobotState]]] = {  # periods
 
 @single_threaded_torch()
 def try_event(
-    event: str, speed: float, worlds: int, seconds: float, policy: Path, has_fallback: bool = True
+    event: str, speed: float, worlds: int, seconds: float, policy: Path, has_fallback: bool = True, push: bool = True
 ) -> dict[str, Any]:
     """Walk, or stand by a policy of another task, then let `event` happen; returns what `__main__` prints."""
     sets_out = event == "sets out"
     task = load_task(load_bundle(policy).contract.task)
     if task.name == VELOCITY.name:
-        walkers: Shielded = Walkers(0.0 if sets_out else speed, worlds, policy, has_fallback=has_fallback)
+        walkers: Shielded = Walkers(0.0 if sets_out else speed, worlds, policy, push, has_fallback=has_fallback)
     else:
         walkers = Shielded(task, worlds, policy, has_fallback=has_fallback)
     dt_s = walkers.params.control_dt_s
@@ -268,9 +268,11 @@ if __name__ == "__main__":
     parser.add_argument("--robots", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--policy", type=Path, default=Path("zoo/velocity.onnx"))
+    parser.add_argument("--no-push", action="store_true", help="walkers are not pushed")
     parser.add_argument("--no-fallback-policy", action="store_true", help="the shields stand their robots at home")
     args = parser.parse_args()
     for event in args.event:
         for speed in args.speed:
-            done = try_event(event, speed, args.robots, args.seconds, args.policy, not args.no_fallback_policy)
+            how = args.policy, not args.no_fallback_policy, not args.no_push
+            done = try_event(event, speed, args.robots, args.seconds, *how)
             print(json.dumps(done), flush=True)

@@ -262,7 +262,7 @@ def _cells(robot: dict[str, Any]) -> dict[str, str]:
         "hears": f"{len(peers) - len(lost)}/{len(peers)}" if peers else "-",
         "bat. %": _number(charge, ".0f", 100.0),
         "does not hear": ", ".join(lost),
-        "reason": ("latched: " if robot["latched"] else "") + robot["reason"],
+        "reason": ("for good: " if robot["latched"] else "") + robot["reason"],
     }
 
 
