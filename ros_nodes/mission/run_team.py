@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -231,9 +232,14 @@ class _RunningTeam:
         """The failures of robots that nothing was done with; `busy`: of those that may wait for the machine only."""
         found = self._log.idle(self._ordered)
         for each in found:  # what was so all the time is not the machine's doing
-            stands = self._waits is not None and self._waits.get(each["robot"]) == each["why"]
+            stands = self._waits is not None and _kind(self._waits.get(each["robot"], "")) == _kind(each["why"])
             each["why"] += "" if stands else busy
         return [{**each, "t_s": round(t_s, 3)} for each in found]
+
+
+def _kind(why: str) -> str:
+    """A reason without its numbers, which are measured again and again."""
+    return re.sub(r"\d[\d.]*", "", why)
 
 
 def _is_of_one(silence: dict[str, Any], failures: list[dict[str, Any]]) -> bool:
