@@ -239,8 +239,10 @@ class Authority:
         self._disarm_now(PUT_DOWN)
         return ""
 
-    def _disarm_now(self, reason: str) -> None:
+    def _disarm_now(self, reason: str, forgets: bool = True) -> None:
         self.shield.release()
+        if forgets and not self._holds_disarmed:
+            self.shield.fallback.keep(None)
         self._unready = self.shield.unready()  # it may be armed again before the next step
         self._become(State.DISARMED, reason)
 
@@ -279,7 +281,7 @@ class Authority:
             self._become(State.ARMED, "landing ended on request")
         elif self.state in (State.STOPPED, State.FAULT):
             stands = self._stands_in_fault
-            self._disarm_now(ACKNOWLEDGED)
+            self._disarm_now(ACKNOWLEDGED, forgets=not stands)
             if stands:
                 self._become(State.ARMED, f"{ACKNOWLEDGED}; it stands")
         return ""

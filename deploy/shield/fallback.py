@@ -107,7 +107,7 @@ class Fallback(Protocol):
         """What to do for the policy's last `request` (U,): itself, or where it is not new something better."""
 
     def overhear(self, request: np.ndarray) -> None:
-        """A new request (U,) that is not obeyed, for the robot has fallen back."""
+        """A new request (U,), as it came, whether or not it is obeyed."""
 
     def wait(self, state: RobotState) -> FallbackCommand:
         """The command before the first request."""

@@ -203,9 +203,9 @@ class Shield:
         wrong = wrong_state or wrong_peers or wrong_around or (wrong_request and not waiting)
         good = not (wrong or silent or doubt or in_the_way)
         self._count_hold(elapsed_s, good, good and (waiting or known.is_new))
+        if known.request is not None and known.is_new:
+            self.fallback.overhear(known.request)
         if self._tripped_s is not None:
-            if known.request is not None and known.is_new:
-                self.fallback.overhear(known.request)
             react = self.fallback.go_blind if blind else self.fallback.fall_back
             answer = react(known.state, self._sent, known.now_s - self._tripped_s, elapsed_s, self._stopped)
             command, report = self._send(answer, self._reason)

@@ -44,6 +44,13 @@ class Led(OperatedStand):
             self.seen.append(self.report.mode)
         return self
 
+    def before_wall(self, ahead_m: float) -> "Led":
+        x, y, _ = self.state().base_pos
+        place, level = np.array([[x + ahead_m + 0.1, y, 1.0]]), np.array([[1.0, 0.0, 0.0, 0.0]])
+        half = np.array([[0.1, 2.0, 1.0]])
+        self.obstacles = Obstacles(place, level, half, np.zeros(1), np.zeros(1), np.array([True]))
+        return self
+
     def start(self) -> "Led":
         self.go(0.1)
         assert not self.authority.arm()
@@ -109,11 +116,31 @@ def test_a_robot_whose_policy_has_asked_for_one_thing_only_stands_when_it_dies()
         assert Mode.DAMP not in robot.seen
 
 
+def test_a_policy_whose_first_requests_walk_at_a_wall_is_stopped_by_the_first():
+    robot = Led("g1").before_wall(0.7).go(0.1)
+    robot.authority.arm()
+    robot.go(0.1)
+    robot.authority.ask("start", robot.now_s)
+    robot.go(2.0, (1.0, 0.0, 0.0))
+    assert "where it begins to walk" in robot.authority.reason and Mode.DAMP not in robot.seen
+    assert np.linalg.norm(robot.state().base_pos[:2]) < 0.1
+
+
+def test_a_start_right_after_a_hold_is_balanced_by_what_is_measured_now():
+    for seed in (143, 149, 5, 28):  # each fell, where its state was that of the period before
+        robot = Led("g1", seed).start().go(2.0 + 0.02 * (seed % 36), (1.0, 0.0, 0.0))
+        robot.authority.ask("hold", robot.now_s)
+        robot.authority.ask("start", robot.now_s)
+        robot.go(0.2, (1.0, 0.0, 0.0))
+        angle = np.random.default_rng(seed).uniform(0.0, 2.0 * np.pi)
+        robot.data.qvel[:2] += 0.4 * np.array([np.cos(angle), np.sin(angle)])
+        robot.go(3.0)
+        assert Mode.DAMP not in robot.seen
+
+
 def test_a_policy_that_was_stopped_before_a_wall_has_the_robot_again_once_it_asks_for_another_way():
-    robot = Led("g1").start().go(1.0)
-    x, y, _ = robot.state().base_pos
-    place, level, half = np.array([[x + 0.8, y, 1.0]]), np.array([[1.0, 0, 0, 0]]), np.array([[0.1, 2.0, 1.0]])
-    robot.obstacles = Obstacles(place, level, half, np.zeros(1), np.zeros(1), np.array([True]))
+    robot = Led("g1").start().go(1.0).before_wall(0.7)
+    x = robot.state().base_pos[0]
     robot.go(0.06, (1.0, 0.0, 0.0))
     assert robot.report.mode is Mode.HOLD and "where it begins to walk" in robot.report.reason
     robot.go(0.3)

@@ -14,6 +14,7 @@ from deploy.shield.types import Context
 from hardware.spec import RobotSpec
 from hardware.types import RobotState
 
+STANDS_M_S = 0.3  # of the base: faster, it does not stand
 BRACE_S = 0.8  # from when a fall is foreseen; a G1 that is pushed over meets the ground after 0.6 to 0.9 s
 BRACE_FADES_S = 0.3  # of that, at its end
 BRACE_RAD = 0.8  # farther ahead of a joint no target is
@@ -36,6 +37,7 @@ class HumanoidFallback(JointFallback):
     _guessed_s = 0.0  # for which the state has been dead-reckoned
     _joint_vel: np.ndarray | None = None  # (J,) rad/s, measured last before that
     _beside: np.ndarray | None = None  # (U,) rad, targets of the fallback policy beside what was sent last
+    _asked: np.ndarray | None = None  # (U,) rad, by the policy, before it is faded in
     _apart: np.ndarray | float = 0.0  # (U,) rad, from those to the last request
     _led = False  # whether a policy has had the robot since it was commanded: before, it is in its home pose
     _starts = False  # whether what comes as a request is no policy's, but on the way to where a policy begins
@@ -98,9 +100,11 @@ class HumanoidFallback(JointFallback):
         return self._way.check(state, context, elapsed_s, self._standby.sets_out) if self._standby else ""
 
     def check_start(self, state: RobotState, context: Context) -> str:
-        """It would damp at once where it lies or falls."""
+        """It would damp at once where it lies or falls, and cannot stand where it goes."""
         if lies := check_upright(self.params, self.spec, state):
             return lies
+        if (speed := float(np.linalg.norm(state.base_lin_vel))) > STANDS_M_S:
+            return f"base moves at {speed:.2f} m/s, more than {STANDS_M_S:g}"
         return self._way.check_start(state, context) if self._standby else ""
 
     def fall_back(
@@ -128,19 +132,22 @@ class HumanoidFallback(JointFallback):
         return FallbackCommand(self._clip((1.0 - share) * self._from + share * self._home), Mode.HOLD, self.params)
 
     def overhear(self, request: np.ndarray) -> None:
-        if self._standby and self._has_robot:
+        """That of a start is no policy's."""
+        self._asked = None if self._starts else request
+        if self._standby and self._has_robot and not self._starts:
             self._standby.reconsider(request)
 
     def bridge(self, state: RobotState, request: np.ndarray, is_new: bool, elapsed_s: float) -> np.ndarray:
         if self._starts:
             self._starts = False
-            return request
+            target = self._stand(state, self._kept, elapsed_s)
+            return request if target is None else self._clip(target)
         self._has_robot, self._led = False, True
         if self._standby is None:
             return request
         self._standby.observe(state, elapsed_s)
         if is_new:
-            self._standby.compare(request)
+            self._standby.compare(request if self._asked is None else self._asked)
         self._beside = target = self._standby.target
         if target is None or is_new or not self._standby.is_near:
             self._apart = 0.0 if target is None else request - target
@@ -153,14 +160,11 @@ class HumanoidFallback(JointFallback):
         return super().wait(state) if target is None else FallbackCommand(self._clip(target), Mode.HOLD, self.params)
 
     def start(self, state: RobotState, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
-        """From where the fallback policy stands, if that has the robot."""
+        """A robot that a policy has had begins where the fallback policy stands, which `bridge` asks for what to do."""
         self._starts = True
-        target = self._stand(state, self._kept, elapsed_s)
-        if target is None:
+        if self._standby is None or not self._led:
             return super().start(state, elapsed_s, cfg)
-        assert self._standby is not None
-        self._pose = self._clip(target)  # which needs no fading in
-        return self._pose, self._standby.stands
+        return self.hold(state), self._has_robot and self._standby.stands
 
     def _stand(self, state: RobotState, sent: np.ndarray | None, elapsed_s: float) -> np.ndarray | None:
         """Targets (U,) of the fallback policy on its way to a stand; None where there is none, or it has not run, and

@@ -90,11 +90,12 @@ class Standby:
         self._velocity = [0.0, 0.0, 0.0]  # m/s, m/s, rad/s, in the heading frame
         self._since_s = 0.0
         self._difference = np.zeros(len(self._targets))  # rad^2, to the targets of the policy that has the robot
-        self._ran = self._stood = self._compared = False
+        self._ran = self._compared = False
+        self._stood = True  # a robot that nothing is known of stands
         self.sets_out = 0  # 1 ahead, -1 back: who stood as this policy does, and begins to walk
         self._starts = 0  # requests for which that is so
         self._slows_s: float | None = None  # s left until it stands; None while another policy has the robot
-        self._follow(PHASES if self.walks else 0)  # a robot that nothing is known of stands
+        self._follow(PHASES if self.walks else 0)
 
     @property
     def target(self) -> np.ndarray | None:
@@ -133,6 +134,7 @@ class Standby:
             return
         self._compared = True
         if self._slows_s is not None:  # it gives the robot back
+            self._stood = self.stands
             self._follow(self._best)
         apart = self._targets - target
         differ = _differ(apart)
