@@ -87,7 +87,8 @@ def show_contract(bundle: "Bundle", probe_error: float, path: Path, verified: di
         [(c.name, _shape(c.shape), _ranges(c.low, c.high, c.unit), c.frame, c.meaning) for c in contract.commands],
     )
     if robot.kind == "manipulator" and "goal_pos" in carried:
-        out.print("A goal and its range are in the world, wherever the arm's base stands; one that is farther from the base than the tool ever comes is refused.\n")
+        out.print("A goal and its range are in the world, wherever the arm's base stands; one that is farther from the")
+        out.print("base than the tool ever comes is refused.\n")
     print_section("Outputs", TENSOR, (_tensor(t) for t in contract.outputs if not t.name.endswith("_out")))
     named = {tensor.frame for tensor in (*contract.inputs, *contract.outputs)}
     print_section("Frames", (), [(name, text) for name, text in contract.frames.items() if name in named])

@@ -95,8 +95,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
                 Policies that are the best so far fly them at a checkpoint.
             shield: Whether to train behind the safety shield; as the task says when not given.
             resume: Folder of a run to go on with from its last checkpoint, with the options that it was begun with.
-            start_from: Folder of another run, or a policy file (.onnx), whose networks to begin with, of a task in which
-                robots see and do the same. A file has no critic: --ppo.critic-first 500000 lets one learn first.
+            start_from: Folder of another run, or a policy file (.onnx), whose networks to begin with, of a task in
+                which robots see and do the same. A file has no critic: --ppo.critic-first 500000 lets one learn first.
             checkpoint_every: Iterations between checkpoints.
             keep_every: Iterations between policies that are kept for good, as iteration-<number>.pt; none when not
                 given.

@@ -94,6 +94,7 @@ class Standby:
         self._stood = True  # a robot that nothing is known of stands
         self.sets_out = 0  # 1 ahead, -1 back: who stood as this policy does, and begins to walk
         self._starts = 0  # requests for which that is so
+        self._best = 0
         self._slows_s: float | None = None  # s left until it stands; None while another policy has the robot
         self._follow(PHASES if self.walks else 0)
 
@@ -212,7 +213,7 @@ class Standby:
 
 def _differ(apart: np.ndarray) -> int:
     """In how many joints targets `apart` (rows, U) rad of a row differ; at least 1."""
-    return max(1, np.count_nonzero(np.abs(apart).max(0) > SAME_RAD))
+    return max(1, int(np.count_nonzero(np.abs(apart).max(0) > SAME_RAD)))
 
 
 def _way_of(starts: np.ndarray) -> int:
