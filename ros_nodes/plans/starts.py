@@ -9,9 +9,10 @@ import numpy as np
 
 from deploy.shield import Context, JointShieldParams, ShieldParams
 from deploy.shield.drone.distance import check_start
+from deploy.shield.fallbacks import make_fallback
 from deploy.shield.joints.arm_obstacles import arm_body, arm_obstacles
 from deploy.shield.joints.capsules import link_rows
-from deploy.shield.obstacles import Body, check_clear, gaps
+from deploy.shield.obstacles import Body, ball, check_clear, gaps
 from deploy.shield.types import NO_PEERS, Obstacles, Sharing
 from hardware import load_robot
 from hardware.rotation import rotate
@@ -28,6 +29,7 @@ def check_starts(robots: Sequence[Robot], limits: Sequence[ShieldParams | JointS
     `limits`: the parameters of each robot's shield. Of a real robot nothing is known but where an arm's base stands.
     """
     _check_drones(robots, limits, scene)
+    _check_on_feet(robots, limits, scene)
     arms = [robot for robot in robots if link_rows(load_robot(robot.type)) is not None]
     for one, other in combinations(arms, 2):
         _check_bases(one, other)
@@ -61,6 +63,25 @@ def _check_drones(robots: Sequence[Robot], limits: Sequence[ShieldParams | Joint
             raise ValueError(f"base_pose of {robot.name}: {reason}")
 
 
+def _check_on_feet(robots: Sequence[Robot], limits: Sequence[ShieldParams | JointShieldParams], scene: Scene) -> None:
+    """ValueError for simulated ones that stand too near to something, or to each other."""
+    specs = {robot.name: load_robot(robot.type) for robot in robots}
+    stand = [r for r in robots if not (specs[r.name].flight or specs[r.name].fixed_base or r.driver)]
+    for robot, params in zip(robots, limits, strict=True):
+        if robot not in stand or not isinstance(params, JointShieldParams):
+            continue
+        others, seen = [other for other in stand if other is not robot], scene.of(robot.name)
+        balls = [ball(np.array(o.place[:3]), np.zeros(3), specs[o.name].radius_m) for o in others]
+        parts = [seen.boxes(), *balls]
+        names = [*seen.names, *(other.name for other in others)]
+        things = Obstacles(*(np.concatenate([getattr(part, name) for part in parts]) for name in Obstacles.__slots__))
+        state = _at_home(robot)
+        around = Context(state, NO_PEERS, obstacles=things, obstacle_names=names)
+        if near := make_fallback(params, specs[robot.name]).check_start(state, around):
+            named = next((other for other in others if f" {other.name}," in near), None)
+            raise ValueError(f"base_pose of {robot.name}: {near}{_apart(robot, named) if named else ''}")
+
+
 def _check_bases(one: Robot, other: Robot) -> None:
     """ValueError for two arms whose bases are in each other, whatever their joints do."""
     spec = load_robot(other.type)
@@ -90,7 +111,7 @@ def _check_home(robot: Robot, others: Sequence[Robot], scene: Scene) -> None:
 
 
 def _at_home(robot: Robot) -> RobotState:
-    """An arm at rest in its home pose, where its base stands."""
+    """A robot with joints at rest in its home pose, where its base is."""
     spec = load_robot(robot.type)
     state = empty_state(len(spec.joints))
     place(state, *robot.place)

@@ -39,3 +39,20 @@ def test_a_simulated_arm_does_not_begin_inside_of_another_nor_of_what_stands_the
     shelf = "scene: {obstacles: [{name: shelf, pose: [0.4, 0, 0.6, 0], size: [0.3, 0.3, 0.3]}]}"
     with pytest.raises(TeamError, match=r"left: in its home pose 0\.\d+ m inside shelf, at least 0\.00 needed$"):
         load_team(arms(tmp_path, 1.5, scene=shelf))
+
+
+def test_humanoids_that_stand_nearer_to_each_other_or_to_a_wall_than_they_are_armed_are_refused(tmp_path):
+    def team(apart_m: float, scene: str = ""):
+        file, bundle = tmp_path / "team.yaml", ZOO / "stand-h1.onnx"
+        places = ((name, x) for name, x in (("left", 0.0), ("right", apart_m)))
+        robots = ", ".join(f"{{name: {name}, bundle: {bundle}, base_pose: [{x}, 0, 1.04, 0]}}" for name, x in places)
+        file.write_text(f"robots: [{robots}]\n{scene}\n")
+        return load_team(file)
+
+    says = r"left: 0\.02 m inside right, at least 0\.45 needed; left and right stand 1\.30 m apart"
+    with pytest.raises(TeamError, match=says):
+        team(1.3)
+    wall = "scene: {obstacles: [{name: wall, pose: [-0.5, 0, 1, 0], size: [0.2, 3, 2]}]}"
+    with pytest.raises(TeamError, match=r"left: 0\.40 m from wall, at least 0\.45 needed$"):
+        team(1.9, wall)
+    assert len(team(1.9).robots) == 2
