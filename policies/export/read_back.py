@@ -11,7 +11,7 @@ import torch
 from onnx import numpy_helper
 from torch import Tensor
 
-from deploy.bundle import Bundle, load_bundle
+from deploy.bundle import Bundle
 from deploy.bundle.probes import Probes, replay
 from deploy.contract.tensor_specs import ACTION, OBS
 from policies.checkpoint import CheckpointError, renamed
@@ -26,13 +26,12 @@ TOLERANCE = 1e-3  # of outputs, in their units: variances were rounded on the wa
 COUNT = 1e8  # observations for which the statistics in a file stand
 
 
-def read_policy(file: Path, policy: Policy, group: Any, objects: Sequence[str]) -> Bundle:
-    """Put the networks in a policy `file` into `policy`, of a task's `group` (`GroupCfg`) and tracked `objects`.
+def read_policy(file: Path, bundle: Bundle, policy: Policy, group: Any, objects: Sequence[str]) -> None:
+    """Put the networks in a policy `file`, loaded as `bundle`, into `policy`.
 
-    What a file does not have stays as it is: critics, how actions are drawn. BundleError for a file that is damaged,
-    CheckpointError for networks that do not fit, or do not do what the file says that they do.
+    `group` (`GroupCfg`) and tracked `objects` are of the task that it is for. What a file does not have stays as it is:
+    critics, how actions are drawn. CheckpointError for networks that do not fit, or do not do what the file says.
     """
-    bundle = load_bundle(file)
     held = _constants(file)
     state = policy.state_dict()
     for name, value in state.items():
@@ -50,7 +49,6 @@ def read_policy(file: Path, policy: Policy, group: Any, objects: Sequence[str]) 
             f"cannot start from {file}: with its networks the policy of this task does something else than the file "
             f"(by {error:.3g}): it was made for another task, with or without network.symmetric, or by another version"
         )
-    return bundle
 
 
 def _constants(file: Path) -> dict[str, Tensor]:

@@ -55,15 +55,15 @@ def _with_file(path: Path, algorithm: Any, run: Mapping[str, Any], task: Any, sa
     if task is None:
         raise CheckpointError(f"cannot start from {path}: this environment has no task that says what it is for")
     try:
-        contract = load_bundle(path).contract
+        bundle = load_bundle(path)
     except BundleError as error:
         raise CheckpointError(str(error)) from error
-    there = contract.provenance.task_config
+    contract, there = bundle.contract, bundle.contract.provenance.task_config
     name = contract.group or next(iter(there.get("groups", algorithm.policies)))
     if name not in algorithm.policies:
         raise CheckpointError(f"{path} is for {name!r}; task {run['task']!r} has {', '.join(algorithm.policies)}")
     _check_seen(path, {"config": there}, run, name)
-    read_policy(path, algorithm.policies[name], task.groups[name], task.scene.objects)
+    read_policy(path, bundle, algorithm.policies[name], task.groups[name], task.scene.objects)
     algorithm.start_from(None)
     if says:
         others = [other for other in algorithm.policies if other != name]

@@ -37,8 +37,8 @@ class HumanoidFallback(JointFallback):
     _guessed_s = 0.0  # for which the state has been dead-reckoned
     _joint_vel: np.ndarray | None = None  # (J,) rad/s, measured last before that
     _beside: np.ndarray | None = None  # (U,) rad, targets of the fallback policy beside what was sent last
-    _asked: np.ndarray | None = None  # (U,) rad, by the policy, before it is faded in
     _apart: np.ndarray | float = 0.0  # (U,) rad, from those to the last request
+    _asked: np.ndarray | None = None  # (U,) rad, by the policy, before it is faded in
     _led = False  # whether a policy has had the robot since it was commanded: before, it is in its home pose
     _starts = False  # whether what comes as a request is no policy's, but on the way to where a policy begins
 
