@@ -54,8 +54,9 @@ def bench(
     our environments beside EnvPool's (extra `bench`) and Gymnasium's AsyncVectorEnv. `engines`: our environments on
     each physics engine (extras `warp` and `jax`). `control`: policy runtime, shield. `shield`: its whole step, drones,
     arm and humanoid, and its filter beside OSQP and CBFpy on the same rows (extra `bench`). `ros`: the swap in ROS 2,
-    delays beside a bare echo, lost cycles and processor time a robot. `transfer`: no speed, but what drones' policies
-    come to under their firmware's rate loop with other gains, slower rotors and delays, beside the scripted controller.
+    delays beside a bare echo, lost cycles and processor time a robot. `transfer`: no speed, but what policies come to
+    on other plants: drones' under their firmware's rate loop with other gains, slower rotors and delays, beside the
+    scripted controller; arms' and humanoids' with gains, armature and friction of others (extra `robots`) and delays.
     `verdicts`: whether what `verify` says of policies, sound and spoilt, is what they do on other plants.
     `devices`: what drivers report of emulated devices that fail, and after how many ms. `learners`: time and samples
     that our PPO and stable-baselines3's (extra `bench`) take until a policy succeeds. `franka`: how near to its poses a
@@ -75,7 +76,7 @@ def bench(
         engines: Physics engines of `engines`.
         device: Of `engines`; an accelerator where there is one, when not given.
         policy: Policy file of `control` and `ros`.
-        policies: Policy files of `transfer`, of drones; of `verdicts` files beside those of the zoo.
+        policies: Policy files of `transfer`; of `verdicts` files beside those of the zoo.
         worlds: Episodes of each policy under each plant, in `transfer` and `verdicts`; poses of `franka`, goals of
             each robot in `flights`.
         out_dir: In `verdicts`, `learners` and `demo`, folder that keeps what was found of each policy, training or run:

@@ -1,4 +1,4 @@
-"""How policies fly under rate loops, rotors and delays that are not the simulation's own.
+"""How policies do under rate loops, rotors, drives and delays that are not the simulation's own.
 
 A plant is one choice of gains, rotor lag and total delay. All are flown at once, each in its share of the worlds; what
 else the task varies stays as it is. The task's scripted controller flies beside each policy: what it cannot do either
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from benchmarks.transfer_drives import fly_drives
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from policies.evaluation.evaluate import BundleRunner, wilson
@@ -53,17 +54,27 @@ def bench_transfer(
 ) -> dict[str, Any]:
     """What each policy comes to under each plant, in `worlds` worlds, without and with its shield.
 
-    `on_progress` hears after each turn how many there are in all. ValueError for a policy that is not of a team of one
-    kind of drone.
+    Plants of drones are rate loops; those of arms and humanoids are drives, see `benchmarks.transfer_drives`.
+    `on_progress` hears after each turn how many there are in all. ValueError for a policy of a mixed team.
     """
     rows: dict[str, Any] = {}
-    flights = list(_flights(policies))
+    drives = {file: name for file in policies if (name := _of_drives(file))}
+    for file, of_drives in drives.items():
+        rows[f"{file}, {of_drives}"] = fly_drives(file, of_drives, worlds, on_progress)
+    flights = list(_flights([file for file in policies if file not in drives]))
     for name, runner, task in flights:
         for shield in (False, True):
             title = f"{name}, {'with' if shield else 'without'} shield; gains, rotors, delay"
             rows[title] = fly_plants(runner, task, worlds, shield)
             on_progress(2 * len(flights))
     return {"worlds": worlds, "policies": rows}
+
+
+def _of_drives(file: Path) -> str:
+    """The task of the policy of one arm or humanoid, "" of others."""
+    contract = PolicyRuntime.load(file).contract
+    task = load_task(contract.task)
+    return contract.task if len(task.groups) == 1 and load_robot(contract.robot.name).flight is None else ""
 
 
 def _flights(policies: Sequence[Path]) -> Iterator[tuple[str, BundleRunner | None, TaskCfg]]:
@@ -74,7 +85,7 @@ def _flights(policies: Sequence[Path]) -> Iterator[tuple[str, BundleRunner | Non
         task = load_task(runtime.contract.task)
         robot = load_robot(runtime.contract.robot.name)
         if robot.flight is None or robot.flight.rate_loop is None or len(task.groups) > 1:
-            raise ValueError(f"{file}: transfer is measured for a team of one kind of drone, not of {robot.name}")
+            raise ValueError(f"{file}: transfer is measured for robots of one kind, not for {task.name}")
         yield str(file), BundleRunner(runtime), task
         if task.group.baseline is not None and task.name not in scripted:
             scripted.add(task.name)
