@@ -116,7 +116,8 @@ def assess(file: Path, worlds: int) -> dict[str, Any]:
         found = verify(file, VerifyCfg(teams=(bundle.contract.team.trained_with,)))
         if found["verdict"] != REFUSED:
             margins = plan_margins([bundle], MarginCfg(episodes=worlds, only=only))(None)
-        flight = advise(found["gates"], {"held": True, "complete": True, "only": [], **margins} | {"only": []})
+        rest = {"held": True, "complete": True, "only": [], **margins} | {"only": []}
+        flight = advise(found["gates"], rest, [bundle.contract])
     plants = {
         plant.name: {"success": success, "numbers": plant.numbers(known)}
         for plant, success in zip(PLANTS, fly(bundle, task, known, worlds), strict=True)

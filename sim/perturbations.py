@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from deploy.contract.plant import Plant
 from hardware import load_robot
 from hardware.spec import GRAVITY
-from sim import randomisation
+from sim import field_spans, randomisation
 from sim.conditions import Terms, Variant
 from sim.noise import Noise
 from sim.task import GroupCfg, TaskCfg
@@ -77,12 +78,13 @@ def _of_robot(task: TaskCfg, cfg: GroupCfg) -> Iterator[Perturbation]:
     period_s, drone, free = 1.0 / spec.control_hz, spec.flight is not None, not spec.fixed_base
     if spec.joints:
         both = _set(randomisation.gains, "stiffness", "damping")
-        yield Perturbation("drive gains", "x", 1.0, 0.1, 4.0, *both, field=(0.5, 1.5))
+        yield Perturbation("drive gains", "x", 1.0, 0.1, 4.0, *both, field=field_spans.GAINS)
         yield Perturbation("drive strength", "x", 1.0, 0.1, 1.0, *_set(randomisation.motor_strength, "scale"))
         yield Perturbation("joint friction", "x", 1.0, 0.0, 10.0, *_set(randomisation.joint_friction, "scale"))
         yield Perturbation("armature", "x", 1.0, 0.2, 5.0, *_set(randomisation.armature, "scale"))
     if spec.flight is not None and spec.flight.rate_loop is not None:
         loop = {"gain": (1.0, 1.0), "lag": (1.0, 1.0), "trim": (0.0, 0.0)}
+        shown, uneven = partial(field_spans.of_firmware, spec), field_spans.unlike_rotors(spec)
 
         def of_loop(parameter: str, spread: bool = False) -> tuple[Change, Trained]:
             return _set(randomisation.rate_loop, parameter, spread=spread, fixed={"own": 0.0}, others=loop)
@@ -90,27 +92,31 @@ def _of_robot(task: TaskCfg, cfg: GroupCfg) -> Iterator[Perturbation]:
         new: dict[str, Any] = {}
         if not cfg.rate_loop:
             new = {"variant": lambda _: Variant(rate_loop=True), "nominal_too": True}
-        yield Perturbation("rate loop gains", "x", 1.0, 0.1, 4.0, *of_loop("gain"), field=(0.5, 1.5), **new)
-        yield Perturbation("rotor lag", "x", 1.0, 0.2, 4.0, *of_loop("lag"), **new)
-        yield Perturbation("rotors unlike each other", "1", 0.0, 0.0, 0.4, *of_loop("trim", spread=True), **new)
-    slow, least = 0.04 if spec.kind != "humanoid" else 0.03, DELAY_STEP_S
-    delay: dict[str, Any] = {"field": (0.0, slow), "step": least}
+        gain, lag, trim = of_loop("gain"), of_loop("lag"), of_loop("trim", spread=True)
+        yield Perturbation("rate loop gains", "x", 1.0, 0.1, 4.0, *gain, field=shown("gain"), **new)
+        yield Perturbation("rotor lag", "x", 1.0, 0.2, 4.0, *lag, field=shown("lag"), **new)
+        yield Perturbation("rotors unlike each other", "1", 0.0, 0.0, 0.4, *trim, field=uneven, **new)
+    least = DELAY_STEP_S
+    delay: dict[str, Any] = {"field": field_spans.total_delay(spec), "step": least}
     yield Perturbation("total delay", "s", 0.0, 0.0, 3 * period_s - least, _delays(period_s), _trained_delay, **delay)
-    yield Perturbation("lost commands", "1", 0.0, 0.0, 0.9, *_set(randomisation.lost_commands, "share", every_s=0.0))
-    yield Perturbation("mass", "x", 1.0, 0.4, 2.5, *_set(randomisation.mass, "scale"), field=(0.9, 1.1))
+    lost = _set(randomisation.lost_commands, "share", every_s=0.0)
+    yield Perturbation("lost commands", "1", 0.0, 0.0, 0.9, *lost, field=field_spans.lost_commands(spec))
+    yield Perturbation("mass", "x", 1.0, 0.4, 2.5, *_set(randomisation.mass, "scale"), field=field_spans.MASS)
     if free:
         shift = _set(randomisation.centre_of_mass, "shift_m", spread=True)
         yield Perturbation("centre of mass", "m", 0.0, 0.0, round(0.2 * spec.radius_m, 4), *shift)
         push = _set(randomisation.push, "speed_m_s", every_s=2.0)
-        yield Perturbation("push", "m/s", 0.0, 0.0, 3.0, *push)
+        yield Perturbation("push", "m/s", 0.0, 0.0, 3.0, *push, field=field_spans.push(spec))
     if drone:
-        yield Perturbation("thrust", "x", 1.0, 0.4, 1.6, *_set(randomisation.thrust, "scale"))
+        thrust = field_spans.of_firmware(spec, "thrust")
+        yield Perturbation("thrust", "x", 1.0, 0.4, 1.6, *_set(randomisation.thrust, "scale"), field=thrust)
         curve = _set(randomisation.thrust_curve, "exponent")
         yield Perturbation("exponent of the thrust curve", "x", 1.0, 0.6, 1.6, *curve)
         sag = _set(randomisation.battery_sag, "share", every_s=1.0)
-        yield Perturbation("thrust lost each second", "1", 0.0, 0.0, 0.12, *sag)
-        weight_n = spec.mass_kg * GRAVITY
-        yield Perturbation("wind", "N", 0.0, 0.0, round(weight_n, 3), *_set(randomisation.wind, "force_n", every_s=1.0))
+        shown_sag = field_spans.of_firmware(spec, "sag_per_s")
+        yield Perturbation("thrust lost each second", "1", 0.0, 0.0, 0.12, *sag, field=shown_sag)
+        weight_n, blown = round(spec.mass_kg * GRAVITY, 3), _set(randomisation.wind, "force_n", every_s=1.0)
+        yield Perturbation("wind", "N", 0.0, 0.0, weight_n, *blown, field=field_spans.wind(spec))
     else:
         yield Perturbation("friction", "x", 1.0, 0.1, 4.0, *_set(randomisation.friction, "scale"))
     if task.scene.objects:
@@ -119,10 +125,11 @@ def _of_robot(task: TaskCfg, cfg: GroupCfg) -> Iterator[Perturbation]:
         most_s = 2 * period_s - least
         late = _set(randomisation.network_delay, "range_s")
         yield Perturbation("delay of messages", "s", 0.0, 0.0, most_s, *late, step=least)
-        lost = _set(randomisation.dropped_messages, "share")
-        yield Perturbation("lost messages", "1", 0.0, 0.0, 0.98, *lost)
+        dropped = _set(randomisation.dropped_messages, "share")
+        yield Perturbation("lost messages", "1", 0.0, 0.0, 0.98, *dropped, field=field_spans.lost_commands(spec))
     if cfg.noise:
-        louder: dict[str, Any] = {"variant": lambda value: Variant(noise=value)}
+        shown_noise = field_spans.noise(task, cfg, spec)
+        louder: dict[str, Any] = {"variant": lambda value: Variant(noise=value), "field": shown_noise}
         yield Perturbation("sensor noise", "x", 1.0, 1.0, 32.0, lambda *_: {}, lambda _: None, **louder)
     if randomisation.sensor_bias in has:
         yield Perturbation("sensor bias", "x of training", 0.0, 0.0, 10.0, _biased, _trained_bias)

@@ -10,7 +10,7 @@ from phalanx.console import err, out, print_json
 from phalanx.folders import check_run
 from phalanx.options import Count, Counts, Names, RunFlag, check_robots
 from phalanx.progress import make_progress
-from phalanx.verification.records import check_replaced, write_records
+from phalanx.verification.records import check_replaced, renew_records, write_records
 from phalanx.verification.verdict import (
     actuators_in_words,
     figures_of,
@@ -33,6 +33,7 @@ def verify(
     overlay: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None,
     record: bool = False,
     replace: bool = False,
+    renew: bool = False,
     markdown: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None,
     json: bool = False,
 ) -> int:
@@ -58,6 +59,8 @@ def verify(
             `inspect` prints it. A signature goes, since it was for the file without: sign after this. A record of more
             starts, or of more margins, is kept, and nothing is flown.
         replace: With --record, replace also a record of more starts or more margins.
+        renew: Fly nothing: write into each file the advice that the margins of its record come to with what is known of
+            hardware today, and into the JSON of that record beside it. A signature goes.
         overlay: Fly the one robot that `phalanx identify` found, within its intervals; refused where the policy was not
             trained for it.
         markdown: Write the margins of the records beside this document into it, over what stands there between its
@@ -78,6 +81,11 @@ def verify(
         return _write(markdown, files)
     if not files:
         raise ValueError("which policy file? such as zoo/swarm-swap.onnx; see phalanx verify --help")
+    if renew:
+        if margins or record or run is not None:
+            raise ValueError("--renew: flies nothing; give it without --margins, --record and --run")
+        renew_records(files)
+        return 0
     if runs := [file for file in files if file.is_dir()]:
         if len(files) > 1 or run is not None:
             raise ValueError(f"{runs[0]} is a training run, which has the policies of its whole team: give it alone")
@@ -109,7 +117,7 @@ def verify(
         if pushed:
             bar = progress.add_task("margins", total=1.0, note="")
             found = measure(lambda share, note: progress.update(bar, completed=share, note=note))
-            verdict |= {"margins": found, "flight": advise(verdict["gates"], found)}
+            verdict |= {"margins": found, "flight": advise(verdict["gates"], found, contracts)}
     if json:
         print_json(verdict)
     else:

@@ -3,14 +3,18 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
 from deploy.bundle.verification import FLY, NOT
 from phalanx.console import out, print_table
 from phalanx.documents.markdown import table
+from phalanx.verification.records import fingerprints, renewed
 from policies.evaluation.flight_advice import name_of
+
+if TYPE_CHECKING:
+    from deploy.contract import Contract
 
 COLUMNS = ("pushed", "unit", "trained to", "hardware shows", "holds to", "falls at", "room")
 COLOURS = {FLY: "green", NOT: "red"}
@@ -39,14 +43,18 @@ def show_advice(flight: Mapping[str, Any]) -> None:
 
 
 def write_margins(document: Path, part: str) -> str:
-    """What `phalanx verify --margins --json` found, of all records in the folder of `document`, as two tables."""
+    """What `phalanx verify --margins --json` found, of all records in the folder of `document`, as two tables.
+
+    The advice is what that comes to today.
+    """
     if part != "margins":
         raise ValueError(f"'{part}': of these records 'margins' can be written, nothing else")
-    records = {}
+    records, contracts = {}, _contracts(document.parent)
     for file in sorted(document.parent.glob("*.json")):
         record = json.loads(file.read_text(encoding="utf-8"))
         if "margins" in record:
-            records[file.stem] = record
+            parts = fingerprints(record)
+            records[file.stem] = renewed(record, [each for found, each in contracts.items() if found in parts])
     if not records:
         return ""
     names: dict[str, None] = {}
@@ -61,6 +69,14 @@ def write_margins(document: Path, part: str) -> str:
         + "\n"
         + table(("pushed", *cells), ((name, *(of.get(name, "") for of in cells.values())) for name in names))
     )
+
+
+def _contracts(folder: Path) -> "dict[str, Contract]":
+    """Of the policy files in a folder, by their fingerprints."""
+    from deploy.bundle import load_bundle
+
+    bundles = (load_bundle(file) for file in sorted(folder.glob("*.onnx")))
+    return {bundle.fingerprint: bundle.contract for bundle in bundles}
 
 
 def _cells(row: Mapping[str, Any], rows: list[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """What `phalanx verify --record` writes into policy files, and which older record it does not replace by itself."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ from phalanx.console import err
 
 if TYPE_CHECKING:
     from deploy.bundle import Bundle
+    from deploy.contract import Contract
     from policies.evaluation.margins import MarginCfg
 
 
@@ -32,6 +34,46 @@ def _lost(record: Mapping[str, Any], starts: int, margins: "MarginCfg | None") -
     if margins.only and not (known["only"] and set(known["only"]) <= set(margins.only)):
         return f"margins of {', '.join(known['only']) or 'all'}, this would have only {', '.join(margins.only)}"
     return ""
+
+
+def renewed(record: Mapping[str, Any], contracts: "Iterable[Contract]") -> dict[str, Any]:
+    """A `record` with the advice that its margins come to today, of files with these `contracts`."""
+    from policies.evaluation.flight_advice import advise
+    from policies.evaluation.margins import as_hardware_shows
+    from sim.tasks import load_task
+
+    margins = as_hardware_shows(record["margins"], load_task(record["task"]))
+    return {**record, "margins": margins, "flight": advise(record["gates"], margins, contracts)}
+
+
+def renew_records(files: Iterable[Path]) -> None:
+    """`renewed` into policy files whose record has margins, and where that lies beside one as FILE.json or TASK.json.
+
+    ValueError for a file without.
+    """
+    from deploy.bundle import load_bundle
+    from deploy.bundle.file import write_atomically
+
+    bundles = {file: load_bundle(file) for file in files}
+    for file, bundle in bundles.items():
+        record = bundle.verification
+        if not record or "margins" not in record:
+            raise ValueError(f"{file}: has no record of margins: phalanx verify {file} --margins --record")
+        parts = fingerprints(record)
+        contracts = [each.contract for each in bundles.values() if each.fingerprint in parts]
+        if len(contracts) < len(parts):
+            raise ValueError(f"{file}: its record is of {len(parts)} files that are flown together: give all of them")
+        new = renewed(record, contracts)
+        write_records({file: bundle}, new)
+        for path in (file.with_suffix(".json"), file.with_name(f"{bundle.contract.task}.json")):
+            if path.exists() and without_paths(beside := json.loads(path.read_text(encoding="utf-8"))) == record:
+                text = json.dumps({**beside, "margins": new["margins"], "flight": new["flight"]}, indent=2)
+                write_atomically(f"{text}\n".encode(), path)
+
+
+def fingerprints(record: Mapping[str, Any]) -> set[str]:
+    """Of the files that a record is of."""
+    return {part["fingerprint"] for part in record.get("files", {"": record}).values()}
 
 
 def write_records(bundles: "Mapping[Path, Bundle]", verdict: Mapping[str, Any]) -> None:

@@ -4,14 +4,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from deploy.bundle.verification import CARE, FLY, NOT
+from deploy.contract import Contract
+from deploy.runtime.compatibility import lacks_firmware
 
 
-def advise(gates: Iterable[Mapping[str, Any]], margins: Mapping[str, Any]) -> dict[str, Any]:
+def advise(
+    gates: Iterable[Mapping[str, Any]], margins: Mapping[str, Any], contracts: Iterable[Contract] = ()
+) -> dict[str, Any]:
     """`advice`, one of the three, and its `reasons`: each with a `name` of a gate or a number, and `why` in words.
 
     A gate that failed, or a success below the task's on the task's own plant: do not fly. A number that holds less far
-    than the policy was trained for, or than hardware shows, or that is not known: with care; so it is where all numbers
-    together hold less far than they were trained for, under other physics, and where only some were pushed.
+    than the policy was trained for, or than hardware shows, or no farther than its nominal value, or that is not known:
+    with care; so it is where all numbers together hold less far than they were trained for, under other physics, where
+    only some were pushed, and where one of the `contracts` is of a drone that never flew by its firmware.
     """
     failed = [
         _reason(gate["name"], f"{gate['value']:.3g}, must be {gate['sign']} {gate['limit']:g}")
@@ -30,6 +35,8 @@ def advise(gates: Iterable[Mapping[str, Any]], margins: Mapping[str, Any]) -> di
     ]
     if not margins["complete"]:
         reasons.append(_reason("margins", "not all are known: the search was interrupted"))
+    loops = {contract.group: why for contract in contracts if (why := lacks_firmware(contract))}
+    reasons += [_reason(f"{group}: rate loop" if group else "rate loop", why) for group, why in loops.items()]
     if margins["only"]:
         reasons.append(_reason("margins", f"only {', '.join(margins['only'])} pushed"))
     return {"advice": CARE if reasons else FLY, "reasons": reasons}
@@ -39,11 +46,12 @@ def why_short(row: Mapping[str, Any]) -> str:
     """Why the margin of a row of `measure_margins` is too small; empty where it is not."""
     if row["fell"] is None:
         return ""
-    sign = 1.0 if row["direction"] == "up" else -1.0
     held = row["held"]
     for who, edge in (("trained for", row["trained"]), ("hardware shows", row["field"])):
-        if edge is not None and (held is None or sign * held < sign * edge):
-            return f"{_held_in_words(row)}, {who} {_with_unit(edge, row)}"
+        if edge is not None and (held is None or _farther(row, edge, held)):
+            return f"{_held_in_words(row, edge)}, {who} {_with_unit(edge, row)}"
+    if held == row["nominal"] and row["found"]:
+        return f"{_held_in_words(row)}, the least that was pushed"
     return f"{_held_in_words(row)}" if held is None else ""
 
 
@@ -61,10 +69,16 @@ def _number(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["group"], row["parameter"]
 
 
-def _held_in_words(row: Mapping[str, Any]) -> str:
+def _farther(row: Mapping[str, Any], value: float, than: float) -> bool:
+    """Whether `value` is farther out than another one, in the direction of the row."""
+    return value > than if row["direction"] == "up" else value < than
+
+
+def _held_in_words(row: Mapping[str, Any], asked: float | None = None) -> str:
+    """Where it falls; between which values where the one that is `asked` for was not flown."""
     if row["held"] is None:
         return f"falls already at {_with_unit(row['fell'], row)}"
-    if not row["found"]:
+    if not row["found"] or (asked is not None and _farther(row, row["fell"], asked)):
         return f"falls between {row['held']:.4g} and {_with_unit(row['fell'], row)}"
     return f"falls at {_with_unit(row['fell'], row)}"
 

@@ -155,6 +155,17 @@ def plan_margins(
     return partial(measure_margins, team, task, searches, task.min_success, cfg)
 
 
+def as_hardware_shows(margins: Mapping[str, Any], task: TaskCfg) -> dict[str, Any]:
+    """Margins that were measured once, beside what is known of hardware today."""
+    shown = {(group, each.name): each for group in task.groups for each in perturbations(task, group)}
+
+    def renewed(row: Mapping[str, Any]) -> Mapping[str, Any]:
+        each = shown.get((row["group"], row["parameter"]))
+        return {**row, "field": _edge(each, each.field, row["direction"] == "up")} if each else row
+
+    return {**margins, "rows": [renewed(row) for row in margins["rows"]]}
+
+
 def _report(say: Progress, number: int, rounds: int, note: str, share: float) -> None:
     say((number + share) / rounds, note)
 

@@ -8,6 +8,7 @@ from bundle_fixture import export_onnx, make_contract, record_probes
 from pd_bundle import PdPolicy
 from places import ZOO
 
+from deploy.bundle import load_bundle
 from deploy.contract import TeamSpec
 from phalanx.commands.verify import verify
 from phalanx.console import out
@@ -155,6 +156,8 @@ CORNER_ROW = row(parameter="worst corner", unit="x of training", nominal=0.0, tr
             "mass: falls already at 0, trained for 0.1",
         ),
         ([row(), row(direction="down", trained=0.95, held=0.97, fell=0.95)], {}, "fly with care", "mass, less: falls"),
+        ([row(held=1.0, trained=None, field=None)], {}, "fly with care", "mass: falls at 1.3 x, the least that was"),
+        ([row(held=1.05, trained=None)], {}, "fly with care", "mass: falls between 1.05 and 1.3 x, hardware shows 1.1"),
         ([row()], {"complete": False}, "fly with care", "margins: not all are known"),
         ([row()], {"only": ["mass"]}, "fly with care", "margins: only mass pushed"),
         ([row()], {"corner": CORNER_ROW | {"held": 0.75, "fell": 1.0}}, "fly with care", "worst corner: falls at 1 x"),
@@ -169,6 +172,28 @@ def test_advice_names_its_reasons(rows, others, advice, says):
     assert found["advice"] == advice
     reasons = [f"{reason['name']}: {reason['why']}" for reason in found["reasons"]]
     assert reasons[0].startswith(says) if says else not reasons
+
+
+def test_drones_that_never_flew_by_their_firmware_are_to_be_flown_with_care_for_that():
+    found = {name: load_bundle(ZOO / f"{name}.onnx").contract for name in ("hover", "swarm-swap", "reach")}
+    advised = {name: advise([], {**OWN, "rows": [row()]}, [contract]) for name, contract in found.items()}
+    assert advised["hover"]["advice"] == advised["reach"]["advice"] == "fly"
+    assert advised["swarm-swap"]["advice"] == "fly with care"
+    assert [reason["name"] for reason in advised["swarm-swap"]["reasons"]] == ["rate loop"]
+
+
+def test_what_hardware_shows_is_among_what_is_flown():
+    shown = {}
+    for name in ("swarm-swap", "hover-x500", "stand", "push"):
+        for each in perturbations(load_task(name), load_task(name).group_name):
+            ends = [] if each.field is None else each.field
+            for up, end in enumerate(ends):
+                assert end == each.nominal or end in each.grid(bool(up), None), (name, each.name, end)
+            shown[name, each.name] = each.field
+    assert shown["swarm-swap", "wind"] == (0.0, pytest.approx(0.02149163 * 0.8, abs=1e-4))
+    assert shown["hover-x500", "wind"] == (0.0, pytest.approx(0.24823918 * 5.4, abs=1e-4))
+    assert shown["swarm-swap", "lost messages"] == (0.0, 0.05) and shown["hover-x500", "lost commands"] == (0.0, 0.02)
+    assert shown["stand", "push"] == (0.0, 0.5) and shown["push", "sensor noise"] == (1.0, 5.0)
 
 
 def test_a_number_is_named_with_its_group_only_where_there_are_several():
@@ -244,7 +269,7 @@ def test_verify_refuses_a_name_that_cannot_be_pushed_before_it_flies(eager, monk
 
 def test_the_document_lists_what_the_records_beside_it_say(tmp_path):
     measured = {**OWN, "episodes": 64, "physics": {}, "corner": None, "rows": [row(fell=None, held=2.0)]}
-    record = {"margins": measured, "flight": advise([], measured)}
+    record = {"task": "hover", "fingerprint": "0", "gates": [], "margins": measured, "flight": advise([], measured)}
     (tmp_path / "hover.json").write_text(json.dumps(record), encoding="utf-8")
     (tmp_path / "old.json").write_text(json.dumps({"verdict": "verified"}), encoding="utf-8")
     text = write_margins(tmp_path / "README.md", "margins")

@@ -11,6 +11,7 @@ from bundle_fixture import GATE, refusal
 from command import assert_one_line_error, here
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pd_bundle import save_pd_bundle
+from places import ZOO
 from test_margins import contract_of_calm_hover
 
 from deploy.bundle import load_bundle
@@ -240,3 +241,29 @@ def test_the_command_records_what_it_finds_and_inspect_shows_it(tmp_path):
     assert json.loads(here("inspect", str(path), "--json").stdout)["verification"]["gates"]
     warned = here("deploy", str(path), "--kill-after-s", "900").stderr  # no flight, but a warning before
     assert f"{path} was refused by slots" in " ".join(warned.split())
+
+
+def test_a_record_gets_the_advice_that_its_margins_come_to_today_and_nothing_else_changes(tmp_path):
+    path, beside = tmp_path / "swarm-swap.onnx", tmp_path / "swarm-swap.json"
+    shipped = load_bundle(ZOO / "swarm-swap.onnx")
+    rows = [{**row, "field": None} for row in shipped.verification["margins"]["rows"]]
+    margins = {**shipped.verification["margins"], "rows": rows}
+    before = {**shipped.verification, "margins": margins, "flight": {"advice": FLY, "reasons": []}}
+    path.write_bytes(add_record(shipped, before))
+    beside.write_text(json.dumps({"bundle": "here", **before}), encoding="utf-8")
+    assert here("verify", str(path), "--renew").returncode == 0
+    found = load_bundle(path)
+    assert found.fingerprint == shipped.fingerprint
+    reasons = [reason["name"] for reason in found.verification["flight"]["reasons"]]
+    assert found.verification["flight"]["advice"] == CARE and {"centre of mass", "wind", "rate loop"} <= set(reasons)
+    assert json.loads(beside.read_text(encoding="utf-8")) == {"bundle": "here", **found.verification}
+    with pytest.raises(ValueError, match="its verification says 'fly with care'"):
+        load_bundle(path, requires=FLY)
+
+
+def test_only_what_has_margins_is_renewed_and_a_team_as_a_whole(bundle, tmp_path):
+    bare = tmp_path / "bare.onnx"
+    bare.write_bytes(bundle.model_bytes)
+    assert_one_line_error(here("verify", str(bare), "--renew"), "has no record of margins")
+    assert_one_line_error(here("verify", str(ZOO / "perch-arm.onnx"), "--renew"), "give all of them")
+    assert_one_line_error(here("verify", str(bare), "--renew", "--margins"), "flies nothing")
