@@ -34,7 +34,7 @@ from policies.task_data import first_sentence
 from sim.task import PolicyInput
 
 OPSET = 18
-_UNIT = re.compile(r"\(\.\.\.[^)]*\)(?: (?!in )([\w/^ ]+))?(?:, (world|body))?")
+_UNIT = re.compile(r"\(\.\.\.[^)]*\)(?: (?!in )([\w/^ ]+(?:, (?!world|body)[\w/^ ]+)*))?(?:, (world|body))?(?=[:,.]|$)")
 
 
 class GraphController(nn.Module):
@@ -139,7 +139,10 @@ def memory_specs(controller: Controller) -> list[tuple[TensorSpec, tuple[float, 
 
 
 def unit_and_frame(sentence: str) -> tuple[str, str]:
-    """Unit and frame that a docstring names after the shape, as in "(..., 3) m s, world: ..."; by default 1, none."""
+    """Unit and frame that a docstring names after the shape, as in "(..., 3) m s, world: ..."; by default 1, none.
+
+    What is no quantity of one unit names that of each of its parts: "m/s, rad/s".
+    """
     found = _UNIT.search(sentence)
     return (found[1] or "1", found[2] or "none") if found else ("1", "none")
 

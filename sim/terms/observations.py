@@ -100,9 +100,10 @@ def _of_frames(group: GroupCfg, memory: Term) -> Flip:
 
 @mirrored(_of_frames)
 def motion_frames(old: Tensor, p: PolicyInput, action: Tensor) -> Tensor:
-    """The last control steps, each MOTION numbers: velocity, gravity's direction, angular velocity (body), and action.
+    """Last control steps, (..., n MOTION) m/s, 1, rad/s, 1, body: velocity, gravity, angular velocity, action of each.
 
-    How a drone answered its commands shows which loop, lag and delay it flies with.
+    Gravity's is a direction, the action the network's. How a drone answered its commands shows which loop, lag and
+    delay it flies with.
     """
     frame = [p.state.base_lin_vel, projected_gravity(p), p.state.base_ang_vel, action]
     return torch.cat([old[..., MOTION:], *frame], dim=-1)

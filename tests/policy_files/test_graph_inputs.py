@@ -6,6 +6,8 @@ from test_controller import make_controller
 from test_export import random_inputs
 
 from policies.export.graph import GraphController, step_function, unit_and_frame
+from policies.task_data import first_sentence
+from sim.tasks import load_task
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +52,11 @@ def test_memory_has_the_unit_and_frame_that_its_term_states(given):
     assert unit_and_frame("Level unit vector to the robot, (..., 3), world: a place") == ("1", "world")
     assert unit_and_frame("Phase of the gait, (..., 1) in [0, 1): runs") == ("1", "none")
     assert unit_and_frame("state of the network") == ("1", "none")
+    assert unit_and_frame("Error, (..., 4) m, rad: of both") == ("m, rad", "none")
+
+
+def test_what_a_drone_remembers_of_its_motion_is_in_the_body_frame_and_in_the_units_that_are_in_it():
+    hover = load_task("hover")
+    (cfg,) = hover.groups.values()
+    of_term = {name: unit_and_frame(first_sentence(term.func)) for name, term in cfg.observation.memory.items()}
+    assert of_term == {"frames": ("m/s, 1, rad/s, 1", "body"), "goal_offset_sum": ("m s", "world")}
