@@ -17,8 +17,10 @@ from phalanx.verification.verdict import (
     gate_in_words,
     next_step,
     team_in_words,
+    too_few_starts,
     warn_of_unstated,
     why_no_parity,
+    why_not_shown,
 )
 
 
@@ -40,7 +42,8 @@ def verify(
     """Say whether a policy file may fly, or the files of a team with several groups, one for each.
 
     Replays the probes, compares simulation and file over whole episodes, flies held-out starts; exits 1 when refused.
-    Of success the lower end of its 95 % interval counts: what the starts have shown, not what they happened to give.
+    Of success the lower end of its 95 % interval counts: what the starts have shown, not what they happened to give. So
+    few that even without a failure they could not show what the task asks for leave it "not shown", which exits 1 too.
     With --margins it says fly, fly with care or do not fly. Verified files exit 0 also where care is advised; Ctrl-C
     prints the margins that are known and exits 130.
 
@@ -53,7 +56,8 @@ def verify(
         robots: Team sizes to fly beside the one that was trained; as the task says when not given.
         margins: Push gains, delays, mass, noise and all else that may differ, one at a time, until success falls below
             what the task asks for: how much room there is to what was trained, and to what hardware shows.
-        only: With --margins, push only these, by name, such as "total delay"; all when none is given.
+        only: With --margins, push only these, by name, such as "total delay", or fly under these other physics, such as
+            "half the time step"; all when none is given.
         margin_episodes: With --margins, episodes for each value that is pushed; 64 when not given.
         record: Write all that was found into the policy file, in the place of an older record: robots may require it,
             `inspect` prints it. A signature goes, since it was for the file without: sign after this. A record of more
@@ -173,7 +177,7 @@ def _show(verdict: dict) -> None:
         out.print(f"{mark}  {gate_in_words(gate):<36} {figures_of(gate)}")
         team = verdict["teams"].get(gate["name"].removeprefix("shielded_success_"), {})
         if not gate["passed"] and team.get("shielded_success_rate", 0.0) > gate["limit"]:
-            out.print(f"      {verdict['episodes']} starts show no more than that; more of them may: --episodes")
+            out.print(f"      {why_not_shown(verdict)}")
         if not gate["passed"] and gate["name"].startswith("slots"):
             out.print("      what stands in a slot without a peer reaches the output: the file breaks its contract")
         if not gate["passed"] and gate["name"].startswith("parity"):
@@ -184,8 +188,10 @@ def _show(verdict: dict) -> None:
 
         show_margins(verdict["margins"])
         show_advice(verdict["flight"])
-    colour = "green" if verdict["verdict"] == "verified" else "red"
-    out.print(f"[{colour}]{verdict['verdict']}[/]  {'  '.join(file['bundle'] for file in files)}")
+    colour, said = ("green" if verdict["verdict"] == "verified" else "red"), verdict["verdict"]
+    if too_few_starts(verdict):  # nothing is known against it
+        colour, said = "yellow", "not shown"
+    out.print(f"[{colour}]{said}[/]  {'  '.join(file['bundle'] for file in files)}")
     if verdict["verdict"] != "verified":
         out.print(f"next: {next_step(verdict, files[0]['bundle'])}", markup=False)
 

@@ -121,15 +121,38 @@ def figures_of(gate: Mapping[str, Any]) -> str:
     return f"{gate['value']:.3g}, {SIGNS[gate['sign']]} {gate['limit']:g}"
 
 
+def too_few_starts(verdict: Mapping[str, Any]) -> int:
+    """How many it would take at least, where a file is refused only for starts that cannot show its success; else 0."""
+    from policies.evaluation.evaluate import fewest_for
+
+    failed = [gate for gate in verdict["gates"] if not gate["passed"]]
+    if len(failed) != 1 or not _is_likely(verdict, failed[0]) or failed[0]["limit"] >= 1.0:
+        return 0
+    least = fewest_for(failed[0]["limit"])
+    return least if verdict["episodes"] < least else 0
+
+
+def why_not_shown(verdict: Mapping[str, Any]) -> str:
+    """What it means that more starts succeeded than are asked for, and that they do not show it."""
+    if least := too_few_starts(verdict):
+        limit = next(gate["limit"] for gate in verdict["gates"] if not gate["passed"])
+        return f"{verdict['episodes']} episodes cannot show {limit:g}: at least {least} are needed"
+    return f"{verdict['episodes']} starts show no more than that; more of them may: --episodes"
+
+
+def _is_likely(verdict: Mapping[str, Any], gate: Mapping[str, Any]) -> bool:
+    """Whether more starts succeeded than a gate of success asks for."""
+    team = verdict["teams"].get(gate["name"].removeprefix("shielded_success_"), {})
+    return bool(team.get("shielded_success_rate", 0.0) > gate["limit"])
+
+
 def next_step(verdict: Mapping[str, Any], file: str) -> str:
     """What to do about a policy `file` that was refused, by the first gate that it missed."""
-    name = next(gate["name"] for gate in verdict["gates"] if not gate["passed"])
-    team = verdict["teams"].get(name.removeprefix("shielded_success_"), {})
-    limit = next(gate["limit"] for gate in verdict["gates"] if gate["name"] == name)
-    if not name.startswith("shielded"):
+    missed = next(gate for gate in verdict["gates"] if not gate["passed"])
+    if not missed["name"].startswith("shielded"):
         return "write the file again, phalanx export RUN, and verify that one"
-    if team.get("shielded_success_rate", 0.0) > limit:
-        return f"phalanx verify {file} --episodes {4 * verdict['episodes']}"
+    if _is_likely(verdict, missed):
+        return f"phalanx verify {file} --episodes {max(4 * verdict['episodes'], 2 * too_few_starts(verdict))}"
     look = f"see what goes wrong, phalanx play {file} --out page.html"
     return f"{look}, then train on: phalanx train --resume RUN --steps MORE"
 

@@ -192,8 +192,12 @@ def _summary(env: Any, worlds: Mapping[str, Tensor], total: Tensor, corrected: C
 
 def starts_for(min_success: float) -> int:
     """Held-out starts that can show a success of `min_success`, even with a failure or two: 256, or more near 1."""
-    fewest = Z**2 * min_success / (1 - min_success) if min_success < 1 else 0  # with which none may fail
-    return max(256, 2 * ceil(fewest))
+    return max(256, 2 * fewest_for(min_success)) if min_success < 1 else 256
+
+
+def fewest_for(min_success: float) -> int:
+    """Starts that show a success of `min_success`, which is less than 1, when all of them succeed."""
+    return max(1, ceil(Z**2 * min_success / (1 - min_success)))
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:

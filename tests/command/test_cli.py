@@ -16,6 +16,7 @@ from deploy.bundle import load_bundle
 from phalanx.commands import COMMANDS
 from phalanx.commands.verify import _show
 from phalanx.zoo import figure_in_words
+from policies.evaluation.evaluate import wilson
 
 
 def cpu_s() -> float:
@@ -163,6 +164,29 @@ def test_a_refused_policy_gets_one_line_with_what_to_do(gate, rate, next_line, c
     _show(verdict)
     *_, last = capsys.readouterr().out.splitlines()
     assert last.startswith(next_line or "verified")
+
+
+@pytest.mark.parametrize(
+    ("episodes", "rate", "ends", "says"),
+    [
+        (64, 1.0, "not shown", "64 episodes cannot show 0.99: at least 381 are needed"),
+        (380, 1.0, "not shown", "380 episodes cannot show 0.99: at least 381 are needed"),
+        (400, 0.995, "refused", "400 starts show no more than that; more of them may: --episodes"),
+        (64, 0.9, "refused", ""),
+    ],
+)
+def test_episodes_that_cannot_show_what_is_asked_do_not_refuse_a_policy(episodes, rate, ends, says, capsys):
+    """64 of 64 were called refused, as if something were known against it."""
+    verdict = json.loads((ZOO / "hover.json").read_text()) | {"bundle": "v.onnx", "episodes": episodes}
+    low = wilson(round(rate * episodes), episodes)[0]
+    verdict["teams"]["1"] |= {"shielded_success_rate": rate, "shielded_success_interval": [low, 1.0]}
+    success = {"name": "shielded_success_1", "value": low, "passed": False}
+    verdict["gates"] = [each | success if each["name"] == success["name"] else each for each in verdict["gates"]]
+    _show(verdict | {"verdict": "refused"})
+    *lines, last, todo = capsys.readouterr().out.splitlines()
+    assert last.startswith(ends) and says in " ".join(lines)
+    if ends == "not shown":
+        assert int(todo.rpartition(" ")[2]) >= 381
 
 
 def test_tasks_and_robots_tell_a_person_what_they_are_made_of():
