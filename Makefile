@@ -13,10 +13,14 @@ OWN_CACHE := -o cache_dir=.pytest_cache/without-ros
 AGAIN := --last-failed --last-failed-no-failures none
 tried_twice = { $(PYTEST) $(2) -m $(1) || { echo "once more, one at a time:"; $(PYTEST) $(AGAIN) $(3) -m $(1); }; }
 PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt $(wildcard deploy/shield/native/*)
+# The other side of the Franka's driver needs other versions of libraries. FRANKY_SIM=THERE names one of your own.
+FRANKY_VENV := $(abspath $(VENV))-franky-sim
+FRANKY_PACKAGE := franky-sim==1.0.4
+export FRANKY_SIM ?= $(FRANKY_VENV)
 # Tests start hundreds of processes: each would compile all that it imports again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick without-ros lint docs clean
+.PHONY: demo test quick franky-sim without-ros lint docs clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -27,7 +31,7 @@ demo: $(VENV)/.installed
 # measures how punctual robots are. The quick demo is among these (tests/command/test_demo.py): the whole way cannot break unseen.
 # Tests share the machine with whatever else it does: those that fail are tried once more, one at a time. What failed
 # first is printed; what fails again has failed.
-test: $(VENV)/.installed-dev
+test: $(VENV)/.installed-dev franky-sim
 	@mkdir -p build; $(IDLE) $(BESIDE_LINT) MARKED="not ros and not real_time" >$(REPORT) 2>&1 & others=$$!; \
 		trap "kill $$others" INT TERM; status=0; \
 		$(call tried_twice,"ros and not alone or real_time and not alone",$(PARALLEL) 3,$(PARALLEL) 1) || status=1; \
@@ -64,10 +68,18 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	@$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[all,dev]"
 	@touch $@
 
+franky-sim: $(FRANKY_VENV)/.$(FRANKY_PACKAGE)
+
+# Never fails: without it the tests that need it are skipped. What was begun and could not be ended is taken away.
+$(FRANKY_VENV)/.$(FRANKY_PACKAGE): | $(BIN)/python
+	@{ $(BIN)/python -m venv $(FRANKY_VENV) && \
+		$(FRANKY_VENV)/bin/python -m pip install --quiet --retries 1 --timeout 10 $(FRANKY_PACKAGE) && touch $@; } || \
+		{ rm -rf $(FRANKY_VENV); echo "no $(FRANKY_PACKAGE) here: the Franka's driver is tested without an arm"; }
+
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
 		{ echo "phalanx needs Python 3.11 to 3.13; $$($(PYTHON) --version) is too old or too new: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info runs .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
+	rm -rf $(VENV) $(FRANKY_VENV) build dist *.egg-info runs .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

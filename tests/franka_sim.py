@@ -7,7 +7,7 @@ import pytest
 from emulated import Emulated
 
 PYTHON = Path(os.environ.get("FRANKY_SIM", Path(__file__).parents[1] / ".venv-franky-sim")) / "bin" / "python"
-HOW = "python3 -m venv .venv-franky-sim && .venv-franky-sim/bin/pip install franky-sim==1.0.4"
+HOW = "make franky-sim"
 needs_franky_sim = pytest.mark.skipif(not PYTHON.is_file(), reason=f"no franky-sim at {PYTHON}: {HOW}")
 
 

@@ -50,6 +50,30 @@ def speed_limits(q: np.ndarray, most: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return -SPEED_SHARE * np.clip(down, 0.0, most), SPEED_SHARE * np.clip(up, 0.0, most)
 
 
+def state_of(said: Any, width_m: float) -> RobotState:
+    """What the arm says of itself (`franky.RobotState`), and how wide its hand is open, as a state of age 0."""
+    zero = np.zeros(3, np.float32)
+    return RobotState(
+        joint_pos=np.array([*said.q, finger_of(width_m)], np.float32),
+        joint_vel=np.array([*said.dq, 0.0], np.float32),
+        base_pos=zero,
+        base_quat=np.array([1.0, 0.0, 0.0, 0.0], np.float32),
+        base_lin_vel=zero,
+        base_ang_vel=zero,
+        age=np.float32(0.0),
+    )
+
+
+def finger_of(width_m: float) -> float:
+    """Where each finger is, m: both move, and the hand speaks of what is between them."""
+    return 0.5 * width_m
+
+
+def width_of(finger_m: float) -> float:
+    """What the hand is asked for, m or m/s, where a finger is to be there or as fast."""
+    return 2.0 * finger_m
+
+
 class FrankaDriver:
     """One arm with its hand. A thread moves the reference and listens; calls come from another one and do not wait.
 
@@ -69,7 +93,7 @@ class FrankaDriver:
         self._rate = np.array([joint.stiffness / joint.damping for joint in arm])  # 1/s, of the specification's drive
         self._max_velocity = np.array([joint.max_velocity for joint in arm])
         self._finger = spec.joints[-1]
-        self._finger_m, self._finger_asked = np.nan, np.inf
+        self._width_m, self._finger_asked = np.nan, np.inf  # of the hand
         self._hand_asked = threading.Event()
         self._sdk: Any = None
         self._robot: Any = None
@@ -104,7 +128,7 @@ class FrankaDriver:
         try:
             self._robot = franky.Robot(self._host, realtime_config=enforced)
             self._gripper = franky.Gripper(self._host)
-            self._finger_m = 0.5 * self._gripper.width
+            self._width_m = self._gripper.width
             self._listen()
         except Exception as error:  # franky's exceptions have no base of their own
             raise DriverError(f"Franka at {self._host}: {in_one_line(error)}") from error
@@ -196,8 +220,8 @@ class FrankaDriver:
             try:
                 if self._hand_asked.is_set():
                     self._hand_asked.clear()
-                    self._gripper.move(2.0 * self._finger_asked, 2.0 * self._finger.max_velocity)
-                self._finger_m = 0.5 * self._gripper.width
+                    self._gripper.move(width_of(self._finger_asked), width_of(self._finger.max_velocity))
+                self._width_m = self._gripper.width
             except Exception as error:
                 self._lost = f"the hand: {in_one_line(error)}"
             self._ended.wait(HAND_S)
@@ -208,19 +232,7 @@ class FrankaDriver:
         if self._state is not None and self._device_s == before_s:  # the same one again: it grows old
             self._passed_s = 0.0
             return
-        zero = np.zeros(3, np.float32)
-        self._state = (
-            now_s,
-            RobotState(
-                joint_pos=np.array([*state.q, self._finger_m], np.float32),
-                joint_vel=np.array([*state.dq, 0.0], np.float32),
-                base_pos=zero,
-                base_quat=np.array([1.0, 0.0, 0.0, 0.0], np.float32),
-                base_lin_vel=zero,
-                base_ang_vel=zero,
-                age=np.float32(0.0),
-            ),
-        )
+        self._state = now_s, state_of(state, self._width_m)
         self._passed_s = min(max(0.0, self._device_s - before_s), LONGEST_STEP_S)
         self._mode = MODES.get(state.robot_mode.name, "")
         if self._mode and self._motion is not None:
