@@ -79,6 +79,14 @@ class HasFirmware(Protocol):
 
 
 @runtime_checkable
+class JudgesFirmware(Protocol):
+    """What a driver has too that knows for which firmware it was written."""
+
+    def unlike_firmware(self) -> str:
+        """How the device's differs from that, in one line; empty where it does not. Known once it is connected."""
+
+
+@runtime_checkable
 class ReportsPlant(Protocol):
     """What a driver has too whose device knows its own gains, limits, mass or delays; asked once, after `connect`."""
 

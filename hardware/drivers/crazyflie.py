@@ -32,6 +32,7 @@ LONGEST_LANDING_S = 10.0
 ARM_WITHIN_S = 1.0
 SURE_M = 0.1  # standard deviation of each axis beyond which the estimated position is not one
 PREFLIGHT_MS = 60_000  # the firmware disarms what is armed and does not fly for so long; the most that it takes is 65 s
+PROTOCOL = 12  # crazyflie-firmware's crtp_commander and platformservice.c, of which packets and bits are
 CLOCK_MS = 1 << 24  # after which the device's clock begins again
 OVERTAKEN_MS = 1000  # a state that is older than the one before by more is one of a device that has restarted
 LAND_M_S = 0.4
@@ -155,6 +156,12 @@ class CrazyflieDriver:
 
     def read_firmware(self) -> str:
         return f"protocol version {self._cf.platform.get_protocol_version()}"
+
+    def unlike_firmware(self) -> str:
+        version = self._cf.platform.get_protocol_version()
+        if version == PROTOCOL:
+            return ""
+        return f"{'newer' if version > PROTOCOL else 'older'} than {PROTOCOL}, for which this driver was written"
 
     def read_status(self) -> DeviceStatus:
         """What its supervisor says, and whether it knows where it is."""

@@ -166,6 +166,10 @@ class FrankaDriver:
         state.age = np.float32(max(0.0, time.monotonic() - measured_s))
         return state
 
+    def read_firmware(self) -> str:
+        """Of the arm itself franky says none: libfranka connects to a control unit of its own version only."""
+        return f"hand: server version {self._gripper.server_version}"
+
     def read_status(self) -> DeviceStatus:
         """What stopped the arm, until its shield has heard of it, and what its own controller says.
 

@@ -12,7 +12,16 @@ from deploy.bundle import load_bundle
 from deploy.runtime.compatibility import check_driver, lacks_firmware
 from deploy.shield import make_shield_params
 from hardware import load_robot
-from hardware.drivers import Driver, HasBattery, HasFirmware, HasStatus, ReportsPlant, load_driver, unmeasured_by
+from hardware.drivers import (
+    Driver,
+    HasBattery,
+    HasFirmware,
+    HasStatus,
+    JudgesFirmware,
+    ReportsPlant,
+    load_driver,
+    unmeasured_by,
+)
 from hardware.spec import RobotSpec
 from hardware.types import RobotState
 from phalanx.doctor.check import Check, Status
@@ -76,8 +85,7 @@ def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]
             driver.connect()
             yield "link", "ok", f"{robot.driver}, connected after {time.monotonic() - begun_s:.1f} s", ""
             if isinstance(driver, HasFirmware):
-                firmware = driver.read_firmware()
-                yield "firmware", "ok" if firmware else "warn", firmware or "the device does not say which it runs", ""
+                yield _firmware(driver)
             yield _plant(driver, robot, team)
             seen = look(driver, spec)
             asked_hz = float(robot.options.get("state_hz", spec.sensor_hz))
@@ -112,6 +120,15 @@ def _permissions(robot: Robot) -> Iterator[tuple[str, Status, str, str]]:
             allowed = os.access(device, os.R_OK | os.W_OK)
             hint = "" if allowed else f"sudo usermod -aG {Path(device).group()} $USER, and log in again"
             yield "permissions", "ok" if allowed else "fail", f"{device} {'' if allowed else 'not '}allowed", hint
+
+
+def _firmware(driver: HasFirmware) -> tuple[str, Status, str, str]:
+    firmware = driver.read_firmware()
+    if not firmware:
+        return "firmware", "warn", "the device does not say which it runs", ""
+    unlike = driver.unlike_firmware() if isinstance(driver, JudgesFirmware) else ""
+    hint = "first without propellers: what it means by a set-point or a bit may have changed" if unlike else ""
+    return "firmware", "warn" if unlike else "ok", f"{firmware}{', ' if unlike else ''}{unlike}", hint
 
 
 def _plant(driver: Driver, robot: Robot, team: Team) -> tuple[str, Status, str, str]:

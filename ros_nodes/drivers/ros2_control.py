@@ -123,6 +123,10 @@ class Ros2ControlDriver:
         self._state.age = np.float32(max(0.0, time.monotonic() - self._measured_s))
         return self._state
 
+    def read_firmware(self) -> str:
+        """Of the hardware it says nothing; which controller takes the set-points, and where."""
+        return f"ros2_control: set-points go to {self._controller.topic}"
+
     def read_status(self) -> DeviceStatus:
         """What hinders it now; or else what took it from us, until its shield has heard of that."""
         now_s = time.monotonic()

@@ -70,6 +70,14 @@ def test_what_is_wrong_with_a_robot_is_found_without_arming_it(tmp_path):
         assert not device.order()["info"] & 0b10 and not device.order()["setpoints"]
 
 
+def test_a_firmware_that_is_newer_than_the_driver_is_a_warning_and_no_fault(tmp_path):
+    with Emulated("crazyflie", "--version", "13") as device:
+        _, said = examined(team(tmp_path, cf1=device.port), "--robots", "cf1")
+    firmware = said["cf1", "firmware"]
+    assert firmware["status"] == "warn" and said["cf1", "link"]["status"] == "ok"
+    assert firmware["found"] == "protocol version 13, newer than 12, for which this driver was written"
+
+
 def test_a_stop_that_is_kept_and_an_option_that_cannot_be_are_named_and_are_no_fault_of_the_link(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     (tmp_path / "phalanx").mkdir()

@@ -63,6 +63,7 @@ def test_an_arm_goes_where_it_is_sent_and_says_where_it_is(arm):
     assert said["width"] == pytest.approx(0.04, abs=0.002)
     np.testing.assert_allclose(driver.read().joint_pos, target, atol=0.01)
     assert driver.read().age < 0.1 and not driver.read_status().fault
+    assert driver.read_firmware().startswith("hand: server version ")
     assert said["violations"] == 0 and 0.1 < said["fastest"] < 2.62
 
 

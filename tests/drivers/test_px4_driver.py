@@ -2,6 +2,7 @@
 
 import time
 
+import numpy as np
 import pytest
 
 pytest.importorskip("pymavlink")
@@ -11,6 +12,7 @@ from patience import patience
 
 from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
+from hardware.types import ActuatorCommand
 
 pytestmark = pytest.mark.real_time
 
@@ -46,6 +48,27 @@ def climb(device, driver) -> None:
     arm(driver)
     fly(driver, SPEC, ABOVE, patience(3.0), lambda: device.order()["position"][2] > 0.6)
     assert device.order()["position"][2] > 0.6
+
+
+@pytest.mark.slow
+def test_an_airframe_of_another_mass_hovers_at_the_thrust_that_px4_knows(tmp_path):
+    """Stated by an overlay file: 2.5 kg are 24.5 N, and that is what MPC_THR_HOVER of this airframe stands for."""
+    file = tmp_path / "heavy.yaml"
+    file.write_text("robot: x500\nnumbers: {mass_kg: {value: 2.5, low: 2.45, high: 2.55}}\n")
+    heavy = load_robot(str(file))
+    with Emulated("px4") as device:
+        device.order(parameters={"MPC_THR_HOVER": 0.55})
+        driver = load_driver("px4", heavy, link=f"udpout:127.0.0.1:{device.port}")
+        driver.connect()
+        arm(driver)
+        hover = np.array([2.5 * 9.81, 0.0, 0.0, 0.0], np.float32)
+        wait_until(
+            lambda: (driver.write(ActuatorCommand(hover)), device.order()["setpoints"] > 5)[1], "nothing is sent"
+        )
+        wait_until(lambda: (driver.write(ActuatorCommand(hover)), device.order()["largest_thrust"] > 0)[1], "no thrust")
+        assert device.order()["largest_thrust"] == pytest.approx(0.55, abs=1e-3)
+        driver.disarm()
+        driver.stop()
 
 
 @pytest.mark.slow

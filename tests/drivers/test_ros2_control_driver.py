@@ -59,6 +59,8 @@ def test_joints_go_where_they_are_asked_to_each_by_its_name(monkeypatch, kind):
         np.testing.assert_allclose(said["q"], HOME + offset, atol=0.02)
         np.testing.assert_allclose(driver.read().joint_pos, said["q"], atol=0.01)
         assert driver.read().age < 0.1
+        topic = {"forward": "commands", "trajectory": "joint_trajectory"}[kind]
+        assert driver.read_firmware() == f"ros2_control: set-points go to /arm_controller/{topic}"
         assert not (said["jump"] or said["range"] or said["garbage"])
         move(driver, np.zeros(6), 0.2)
         driver.disarm()
