@@ -1,14 +1,16 @@
-"""Robots on emulated devices fly and reach in ROS 2, from policy file to device: how often they succeed, and what came.
+"""Robots on emulated devices fly, reach and walk in ROS 2, from policy file to device: how often, and what came.
 
 Devices are those of `tests/devices`, over real sockets and in real time; the Franka has `benchmarks.franka`.
 """
 
 import json
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,9 +27,20 @@ DRONE = ("goal_pos",)
 ARM = ("goal_pos", "goal_quat")
 
 
+class Flight(NamedTuple):
+    """One episode, and what came of it."""
+
+    succeeded: bool
+    taken: str  # why the policy does not have the robot any more
+    ages_ms: Sequence[float]  # from sensor to what was sent
+    off_m: float = np.nan  # from its goal, where it has one
+    missed: str = ""  # what was not as the task asks
+
+
 class Case(NamedTuple):
     """A driver, what flies it, its emulated device, and what that counts that must not be."""
 
+    driver: str
     robot: str
     bundle: str
     device: Callable[[str], tuple[str, ...]]  # from the ROS domain
@@ -46,8 +59,16 @@ def _crazyflie(said: dict[str, Any]) -> int:
     return int(bool(said["info"] & 0b1110_0000)) + int(said["longest_gap_s"] >= 0.5)
 
 
+DDS_DOMAIN = 172
+G1 = (
+    lambda _: ("unitree_g1", "--domain", str(DDS_DOMAIN)),
+    lambda _: {"interface": "lo", "domain": DDS_DOMAIN},
+    ("velocity",),
+    _none_of("out_of_range", "dropped"),
+)
 CASES = {
     "crazyflie": Case(
+        "crazyflie",
         "crazyflie",
         "hover",
         lambda _: ("crazyflie",),
@@ -56,6 +77,7 @@ CASES = {
         _crazyflie,
     ),
     "px4": Case(
+        "px4",
         "x500",
         "hover-x500",
         lambda _: ("px4",),
@@ -64,6 +86,7 @@ CASES = {
         lambda said: said["beyond"] + int(said["failed_after_s"] > 0.0),
     ),
     "ur": Case(
+        "ur",
         "ur5e",
         "reach-ur5e",
         lambda _: ("ur",),
@@ -73,6 +96,7 @@ CASES = {
         1500,
     ),
     "ros2_control": Case(
+        "ros2_control",
         "ur5e",
         "reach-ur5e",
         lambda domain: ("ros2_control", "--domain", domain),
@@ -80,75 +104,122 @@ CASES = {
         ARM,
         _none_of("range", "jump", "garbage"),
     ),
+    "unitree_g1": Case("unitree_g1", "g1", "stand", *G1),
+    "unitree_g1-velocity": Case("unitree_g1", "g1", "velocity", *G1),
 }
+SWARM = "crazyflie-swarm"  # four by one radio, see `benchmarks.flights_swarm`
 
 
 def bench_flights(
     drivers: Sequence[str], worlds: int, repeats: int, on_progress: Callable[..., None]
 ) -> dict[str, Any]:
-    """By driver: how many of `worlds` goals were reached, the way from sensor to device, and what the device counted.
+    """By case: how many of `worlds` flights succeeded, the way from sensor to device, and what the device counted.
 
     ValueError for one of `drivers` that has no emulated device here.
     """
-    if unknown := [name for name in drivers if name not in CASES]:
-        raise ValueError(f"driver {unknown[0]!r}: choose from {', '.join(CASES)}")
+    known = [*CASES, SWARM]
+    if unknown := [name for name in drivers if name not in known]:
+        raise ValueError(f"driver {unknown[0]!r}: choose from {', '.join(known)}")
     if str(ROOT / "tests") not in sys.path:
         sys.path.append(str(ROOT / "tests"))
-    chosen = {name: CASES[name] for name in drivers or CASES}
-    return {name: _fly(name, case, worlds, lambda: on_progress(worlds * len(chosen))) for name, case in chosen.items()}
+    chosen, found = list(drivers or known), {}
+    for name in chosen:
+        advance = partial(on_progress, worlds * len(chosen))
+        if name == SWARM:
+            from benchmarks.flights_swarm import swap
+
+            found[name] = swap(worlds, advance)
+        else:
+            found[name] = _fly(name, CASES[name], worlds, advance)
+        found[name]["load"] = round(os.getloadavg()[0], 1)
+    return found
 
 
 def _fly(name: str, case: Case, worlds: int, advance: Callable[[], None]) -> dict[str, Any]:
-    spec, there, missed_mm, ages_ms, taken = load_robot(case.robot), [], [], [], 0
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        team, device = _rig(name, case, Path(folder), stack)
+        team, device = _rig(case, Path(folder), stack)
         robot = team.names[0]
         team.start(f"{robot}/driver", f"{robot}/policy", f"{robot}/shield", armed=False)
-        for goal, within_m in goals_of(case, worlds):
-            if spec.fixed_base:
-                begin(team, goal, robot)
-            else:
-                _keep(team, robot, goal)
-            ages, missed_m = _episode(team, device, case, robot, goal["goal_pos"])
-            ages_ms += ages
-            if team.authority(robot) != "POLICY":
-                taken += 1
-                print(f"benchmarks: {name}: {team.node.shields[0].reason}", file=sys.stderr)
-            there.append(missed_m <= within_m)
-            missed_mm.append(1e3 * missed_m)
+        if case.driver == "unitree_g1":
+            from benchmarks.flights_humanoid import episodes
+
+            flown = episodes(team, device, case.bundle, worlds)
+        else:
+            flown = _goals(team, device, case, worlds)
+        flights = []
+        for flight in flown:
+            flights.append(flight)
             advance()
+            if flight.taken or not flight.succeeded:
+                print(f"benchmarks: {name}: {flight.taken or flight.missed}", file=sys.stderr)
         said = device.order()
-    sent_ms = [round(float(p), 1) for p in np.percentile(ages_ms, [50, 99])]
+    return summary(flights, case.bundle) | {"beyond limits, by the device": case.broken(said)}
+
+
+def summary(flights: Sequence[Flight], bundle: str, team: str = "1") -> dict[str, Any]:
+    """What came of all flights; `team` is the number of robots in the record beside the policy file."""
+    ages_ms = np.concatenate([flight.ages_ms for flight in flights])
+    off_mm = [1e3 * flight.off_m for flight in flights]
+    median, late = np.percentile(ages_ms, [50, 99])
+    record = json.loads((ROOT / "zoo" / f"{bundle}.json").read_text())["teams"][team]
+    off = {"off by, median mm": round(float(np.median(off_mm)), 1), "off by, most mm": round(max(off_mm), 1)}
     return {
-        "goals": worlds,
-        "reached": int(np.sum(there)),
-        "in simulation": _simulated(case.bundle),
-        "off by, median mm": round(float(np.median(missed_mm)), 1),
-        "off by, most mm": round(max(missed_mm), 1),
-        "taken from the policy": taken,
-        "beyond limits, by the device": case.broken(said),
-        "sensor to sent, median ms": sent_ms[0],
-        "sensor to sent, p99 ms": sent_ms[1],
+        "flights": len(flights),
+        "succeeded": sum(flight.succeeded for flight in flights),
+        "in simulation, with shield": round(record["shielded_success_rate"], 3),
+        **(off if np.isfinite(off_mm).all() else {}),
+        "taken from the policy": sum(bool(flight.taken) for flight in flights),
+        "sensor to sent, median ms": round(float(median), 1),
+        "sensor to sent, p99 ms": round(float(late), 1),
     }
 
 
-def _rig(name: str, case: Case, folder: Path, stack: ExitStack) -> tuple[Any, Any]:
-    """Nodes and device, up; the device first, but for one that is in the ROS domain of the nodes."""
+def _goals(team: Any, device: Any, case: Case, worlds: int) -> Iterator[Flight]:
+    """One flight or reach to each goal."""
+    robot, is_arm = team.names[0], load_robot(case.robot).fixed_base
+    for goal, within_m in goals_of(case, worlds):
+        if is_arm:
+            begin(team, goal, robot)
+        else:
+            _keep(team, robot, goal)
+        ages_ms, off_m = _episode(team, device, case, robot, goal["goal_pos"])
+        taken = "" if team.authority(robot) == "POLICY" else team.node.shields[0].reason
+        place = ", ".join(f"{x:.2f}" for x in goal["goal_pos"])
+        yield Flight(off_m <= within_m, taken, ages_ms, off_m, f"off by {1e3 * off_m:.0f} mm at {place}")
+
+
+def _rig(case: Case, folder: Path, stack: ExitStack) -> tuple[Any, Any]:
+    """Nodes and device, up; the device first, but for one that is in the ROS domain of the nodes.
+
+    A drone's fence is that of its task, as in simulation and as an owner would state it.
+    """
     ros_rig, emulated = import_module("ros_rig"), import_module("emulated").Emulated
-    spec = load_robot(case.robot)
-    device = None if name == "ros2_control" else stack.enter_context(emulated(*case.device("")))
-    driver = {"driver": name, "options": json.dumps(case.options(device.address if device else ""))}
+    spec, bundle = load_robot(case.robot), ROOT / "zoo" / f"{case.bundle}.onnx"
+    device = None if case.driver == "ros2_control" else stack.enter_context(emulated(*case.device("")))
+    options = json.dumps(case.options(device.address if device else ""))
+    driver = {"driver": case.driver, "options": options, "bundle": str(bundle)}
+    shield: dict[str, Any] = {"home_first": True} if spec.fixed_base else {}
+    if spec.flight is not None:
+        shield = {f"shield.{name}": list(corner) for name, corner in fence_of(case.bundle).items()}
     height_m = 0.0 if spec.fixed_base else spec.home_height_m
     team = stack.enter_context(
         ros_rig.Rig(
             folder,
-            bundle=ROOT / "zoo" / f"{case.bundle}.onnx",
-            parameters={"/**/driver": driver, "/**/shield": {"home_first": True} if spec.fixed_base else {}},
+            bundle=bundle,
+            parameters={"/**/driver": driver, "/**/shield": shield},
             mission=ros_rig.standing([[0.0, 0.0, height_m, 0.0]], spec),
             commands=list(case.commands),
         )
     )
     return team, device or stack.enter_context(emulated(*case.device(str(team.node.context.get_domain_id()))))
+
+
+def fence_of(bundle: str) -> dict[str, tuple[float, ...]]:
+    """Corners of the fence of a task of drones, m."""
+    from sim.tasks import load_task
+
+    task = load_task(bundle)
+    return {name: value for name, value in task.groups[task.group_name].shield.items() if name.startswith("geofence")}
 
 
 def goals_of(case: Case, count: int) -> Iterator[tuple[dict[str, np.ndarray], float]]:
@@ -205,9 +276,3 @@ def _episode(team: Any, device: Any, case: Case, robot: str, goal: np.ndarray) -
         team.watch(robot, LOOK_S)
         missed_m = max(missed_m, float(np.linalg.norm(np.array(device.order()["position"]) - goal)))
     return list(ages_ms), missed_m
-
-
-def _simulated(bundle: str) -> float:
-    """Share of episodes that succeeded behind the shield, by the record beside the policy file."""
-    record = json.loads((ROOT / "zoo" / f"{bundle}.json").read_text())
-    return round(record["teams"]["1"]["shielded_success_rate"], 3)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -53,6 +54,10 @@ class Emulated:
         """As a device whose battery is pulled."""
         self._process.kill()
         self._process.wait()
+
+    def freeze(self) -> None:
+        """As a device that says nothing any more, and answers nothing."""
+        self._process.send_signal(signal.SIGSTOP)
 
     def __enter__(self) -> "Emulated":
         assert self.address

@@ -244,14 +244,19 @@ class Rig:
         """Until its policy has brought `robot` there."""
         self.fly_until(robot, lambda: self.authority(robot) == "POLICY" and is_there(), 60.0)
 
-    def sent_ages_ms(self, robot: str, duration_s: float) -> np.ndarray:
-        """How old what `robot` measured was when what follows from it had been sent, ms, for so long."""
+    def sent_ages_ms(self, robot: str, duration_s: float, act: Callable[[float], None] = lambda t: None) -> np.ndarray:
+        """How old what `robot` measured was when what follows from it had been sent, ms, for so long.
+
+        `act(t)` is called once a control period.
+        """
         sent, ages_ms = Mailbox(self.node, JointState, f"/{robot}/sent", qos.SENSOR), []
-        end_s = time.monotonic() + duration_s
-        while time.monotonic() < end_s:
+        begin_s, cycle = time.monotonic(), 0
+        while (now_s := time.monotonic() - begin_s) < duration_s:
+            if now_s >= cycle * PERIOD_S:
+                cycle += 1
+                act(now_s)
             if (taken := sent.take()) is not None:
-                stamp = taken[0].header.stamp
-                ages_ms.append((self.node.get_clock().now().nanoseconds - stamp.sec * 10**9 - stamp.nanosec) * 1e-6)
+                ages_ms.append(age_ms(self.node, taken[0]))
             time.sleep(0.001)
         sent.close()
         return np.array(ages_ms)
@@ -272,6 +277,12 @@ class Rig:
         """The shield's mode as it last said on `status`."""
         self.node.update()
         return self.node.modes[self.node.team.index(robot)]
+
+
+def age_ms(node: MissionNode, message: JointState) -> float:
+    """How old the measurement is that `message` follows from, ms."""
+    stamp = message.header.stamp
+    return (node.get_clock().now().nanoseconds - stamp.sec * 10**9 - stamp.nanosec) * 1e-6
 
 
 def drawn_poses(task: "TaskCfg", count: int) -> list[dict[str, np.ndarray]]:

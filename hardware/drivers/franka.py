@@ -34,7 +34,7 @@ STIFFNESS = (600.0, 600.0, 600.0, 600.0, 250.0, 150.0, 50.0)  # N m/rad
 DAMPING = (50.0, 50.0, 50.0, 50.0, 30.0, 25.0, 15.0)  # N m s/rad
 GRIPPER_STEP_M = 0.001  # targets of the finger that differ by less are one
 STOP_WITHIN_S = 3.0
-REFLEX = "reflex"
+REFLEX, NO_ERRORS = "reflex", "[]"
 MODES = {
     "Guiding": "guided by hand",
     "Reflex": REFLEX,
@@ -242,7 +242,8 @@ class FrankaDriver:
         if self._mode and self._motion is not None:
             with self._lock:
                 self._motion = None
-            self._fault = f"{self._mode}: {state.current_errors or state.last_motion_errors}"
+            errors = str(state.current_errors or state.last_motion_errors)
+            self._fault = self._mode if errors == NO_ERRORS else f"{self._mode}: {errors}"
 
     def _move(self) -> None:
         """The reference by what passed on the device's clock, as the specification's drive closes in on its target."""

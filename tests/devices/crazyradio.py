@@ -93,9 +93,14 @@ class Crazyradio(Device):
         return said | ({"gaps_s": gaps_s} if "gaps" in orders else {})
 
     def set(self, name: str, value: Any) -> None:
-        """{"gaps": true}: say all of them; {"forget": true}: begin again to measure gaps and distances."""
+        """{"gaps": true}: say all of them; {"forget": true}: begin again to measure gaps and distances.
+
+        {"nearest": true}: distances alone.
+        """
         if name == "loss":
             self.loss = value
+        elif name == "nearest":
+            self.nearest_m = np.inf
         elif name == "forget":
             self.nearest_m = np.inf
             for robot in self.robots:

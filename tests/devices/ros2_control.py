@@ -7,13 +7,16 @@ come in no particular order and in alphabetical order by default, `forward_comma
 
 import argparse
 import os
+import random
 import time
+from collections import deque
 from typing import Any
 
 import numpy as np
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.publisher import Publisher
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
@@ -37,6 +40,10 @@ class Ros2Control(Device):
         body = Body()
         super().__init__(body)
         self.is_active, self.silent, self.frozen, self.lacks_velocity = True, False, False, False
+        self.loss = self.delay_s = 0.0  # of each message, each way
+        self._arriving: deque[tuple[float, np.ndarray, float]] = deque()
+        self._leaving: deque[tuple[float, JointState]] = deque()
+        self._other: Publisher | None = None
         self.counts = {"setpoints": 0, "range": 0, "jump": 0, "garbage": 0}
         self._body, self._names = body, [prefix + name for name in NAMES]
         self._setpoint, self._from, self._command, self._point = body.q, body.q, body.q, (0.0, body.q, 0.0)
@@ -47,10 +54,13 @@ class Ros2Control(Device):
         if kind == "trajectory":
             self._controller.declare_parameter("command_interfaces", [interface])
             self._controller.declare_parameter("open_loop_control", goes_on)
-            self._controller.create_subscription(JointTrajectory, "~/joint_trajectory", self._take_trajectory, QUEUE)
+            heard = self._controller.create_subscription(
+                JointTrajectory, "~/joint_trajectory", self._take_trajectory, QUEUE
+            )
         else:
             self._controller.declare_parameter("interface_name", interface)
-            self._controller.create_subscription(Float64MultiArray, "~/commands", self._take_array, QUEUE)
+            heard = self._controller.create_subscription(Float64MultiArray, "~/commands", self._take_array, QUEUE)
+        self._takes = heard.msg_type, heard.topic_name
         self._broadcaster = Node("joint_state_broadcaster", **options)
         self._publisher = self._broadcaster.create_publisher(JointState, "/joint_states", 10)
         self._executor = SingleThreadedExecutor()
@@ -69,6 +79,8 @@ class Ros2Control(Device):
         next_s = time.monotonic()
         while self.obey():
             self._executor.spin_once(timeout_sec=max(0.0, next_s - time.monotonic()))
+            while self._arriving and self._arriving[0][0] <= time.monotonic():
+                self._take(*self._arriving.popleft()[1:])
             while next_s <= time.monotonic():
                 self._cycle()
                 next_s += CYCLE_S
@@ -85,13 +97,26 @@ class Ros2Control(Device):
             self._body.brake()
         self._body.cycle()
 
+    @property
+    def takeover(self) -> bool:
+        """Whether somebody else publishes set-points too."""
+        return self._other is not None
+
+    @takeover.setter
+    def takeover(self, on: bool) -> None:
+        self._other = self._broadcaster.create_publisher(*self._takes, 1) if on else None
+
+    def _come(self, q: np.ndarray, takes_s: float) -> None:
+        if random.random() >= self.loss:
+            self._arriving.append((time.monotonic() + self.delay_s, q, takes_s))
+
     def _take_array(self, message: Float64MultiArray) -> None:
         if len(message.data) != len(TAKES):
             self.counts["garbage"] += 1
             return
         q = np.empty(6)
         q[TAKES] = message.data
-        self._take(q, 0.0)
+        self._come(q, 0.0)
 
     def _take_trajectory(self, message: JointTrajectory) -> None:
         if sorted(message.joint_names) != sorted(self._names) or len(message.points) != 1:
@@ -99,7 +124,7 @@ class Ros2Control(Device):
             return
         (point,) = message.points
         q = np.array([point.positions[message.joint_names.index(name)] for name in self._names])
-        self._take(q, point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec)
+        self._come(q, point.time_from_start.sec + 1e-9 * point.time_from_start.nanosec)
 
     def _take(self, q: np.ndarray, takes_s: float) -> None:
         now_s = time.monotonic()
@@ -122,7 +147,10 @@ class Ros2Control(Device):
         if not self.frozen:
             self._stamp = self._broadcaster.get_clock().now().to_msg()
         message.header.stamp = self._stamp
-        self._publisher.publish(message)
+        if random.random() >= self.loss:
+            self._leaving.append((time.monotonic() + self.delay_s, message))
+        while self._leaving and self._leaving[0][0] <= time.monotonic():
+            self._publisher.publish(self._leaving.popleft()[1])
 
 
 def main() -> None:

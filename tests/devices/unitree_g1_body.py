@@ -43,7 +43,7 @@ class Body:
         self._data.qpos[group.base_qpos[0]] = self._held_at
         self._data.qpos[self._qpos] = self._home
         self.held, self.out_of_range, self.damped = True, 0, False
-        self.lowest_m = math.inf
+        self.lowest_m, self._push = math.inf, [0.0, 0.0]
         self.command([[0, 0.0, 0.0, 0.0, 0.0, 0.0]] * 29)
 
     def command(self, motors: list) -> None:
@@ -57,6 +57,28 @@ class Body:
         self.out_of_range += bool(((kp > 0) & ((q < low - 1e-4) | (q > high + 1e-4))).any())
         self.damped = bool((kp == 0).all() and (kd > 0).all())
         self.stiff = bool((kp > 0).all())
+
+    @property
+    def push(self) -> list:
+        """What was added to its velocity last, m/s along the world's x and y."""
+        return self._push
+
+    @push.setter
+    def push(self, by_m_s: list) -> None:
+        self._push = by_m_s
+        self._data.qvel[:2] += by_m_s
+
+    @property
+    def walks(self) -> list:
+        """How fast it walks ahead and to its left, m/s, and turns left, rad/s."""
+        w, x, y, z = self._data.qpos[3:7]
+        yaw = math.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        (vx, vy), up_b = (
+            self._data.qvel[:2],
+            [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
+        )
+        ahead, left = math.cos(yaw) * vx + math.sin(yaw) * vy, math.cos(yaw) * vy - math.sin(yaw) * vx
+        return [float(ahead), float(left), float(np.dot(up_b, self._data.qvel[3:6]))]
 
     def step(self) -> None:
         """One period."""
@@ -80,6 +102,7 @@ class Body:
             "tilt": math.acos(max(-1.0, min(1.0, 1.0 - 2.0 * (x * x + y * y)))),
             "q": self._data.qpos[self._qpos].tolist(),
             "lowest_m": self.lowest_m,
+            "walks": self.walks,
             "damped": self.damped,
             "stiff": self.stiff,
             "out_of_range": self.out_of_range,
