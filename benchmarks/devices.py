@@ -1,7 +1,7 @@
 """What drivers say of emulated devices that fail, and how soon: loss, delay, reboot, refusal, takeover.
 
 The devices are those of `tests/devices`, in real time, one for each fault; drones stand on the ground, armed. Once the
-fault is said the driver is told to disarm, as its shield would, and the device says how it is then.
+fault is said the driver disarms, as its shield has it, and the device says how it is then.
 """
 
 import os

@@ -17,7 +17,7 @@ SETTLE_S, AGAIN = 1.0, 4
 
 
 def episodes(team: Any, device: Any, bundle: str, count: int) -> Iterator[Flight]:
-    """`count` episodes of the task of `bundle`, each from the gantry; success as that task judges it."""
+    """`count` episodes of the task of `bundle`, each from the gantry; success as that task has it."""
     import torch
 
     from sim.task import Draw
@@ -28,16 +28,16 @@ def episodes(team: Any, device: Any, bundle: str, count: int) -> Iterator[Flight
     draw = Draw(torch.Generator().manual_seed(7), count, 1, torch.ones(count))
     plans = task.starts(draw)[task.group_name].plan or {}
     first, second = (plans[key][:, 0].numpy() if key in plans else np.zeros((count, 3)) for key in ("first", "second"))
-    push, judge = group.randomisation["push"], _judge(group, task.success_hold_s)
+    push, amiss = group.randomisation["push"], _amiss(group, task.success_hold_s)
     rng = np.random.default_rng(7)
     for episode in range(count):
-        yield _episode(team, device, robot, task, (first[episode], second[episode]), push, judge, rng)
+        yield _episode(team, device, robot, task, (first[episode], second[episode]), push, amiss, rng)
 
 
 def _episode(
-    team: Any, device: Any, robot: str, task: Any, velocities: Any, push: Any, judge: Callable[..., str], rng: Any
+    team: Any, device: Any, robot: str, task: Any, velocities: Any, push: Any, amiss: Callable[..., str], rng: Any
 ) -> Flight:
-    """From the gantry to the end; `judge` says of what the device said last what is not as it should be."""
+    """From the gantry to the end; `amiss` says of what the device said last what is not as it should be."""
     from sim.tasks.velocity import SWITCH_S
 
     def command(velocity: np.ndarray) -> Callable[[float], None]:
@@ -60,12 +60,12 @@ def _episode(
 
     ages_ms = team.sent_ages_ms(robot, task.episode_s, act)
     taken = "" if team.authority(robot) == "POLICY" else f"{team.authority(robot)}: {team.node.shields[0].reason}"
-    missed = taken or judge(said)
+    missed = taken or amiss(said)
     return Flight(not missed, taken, list(ages_ms), missed=missed)
 
 
 def _hang(team: Any, device: Any, robot: str, act: Callable[[float], None]) -> None:
-    """In the gantry, its policy begun anew; again where a busy machine was late."""
+    """In the gantry, its policy begun again; again where a busy machine was late."""
     device.order(held=True)
     for _ in range(AGAIN):
         team.watch(robot, SETTLE_S, act)
@@ -84,11 +84,11 @@ def _shove(rng: Any, speed_m_s: tuple[float, float]) -> list[float]:
     return [speed * cos(way), speed * sin(way)]
 
 
-def _judge(group: Any, hold_s: float) -> Callable[..., str]:
+def _amiss(group: Any, hold_s: float) -> Callable[..., str]:
     """What is amiss with what the device said, by the terms of the task; an empty string for nothing."""
     numbers, fallen = group.success.params, group.terminations["fallen"].params
 
-    def judge(said: deque) -> str:
+    def amiss(said: deque) -> str:
         end_s, last, _ = said[-1]
         held = [each for at_s, each, _ in said if at_s > end_s - hold_s]
         if last["lowest_m"] < fallen["height_m"] or max(each["tilt"] for each in held) > fallen["tilt_rad"]:
@@ -101,7 +101,7 @@ def _judge(group: Any, hold_s: float) -> Callable[..., str]:
             return f"{lowest:.2f} m high, {away:.2f} m away, leans {last['tilt']:.2f}" if low or far or leans else ""
         return _off_velocity(said, hold_s, group.means["velocity_error"].window_s, numbers)
 
-    return judge
+    return amiss
 
 
 def _away(said: dict[str, Any]) -> float:

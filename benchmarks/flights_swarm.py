@@ -116,7 +116,7 @@ def _send(node: Any, goals: np.ndarray) -> None:
 
 
 def _fly(radio: Any, node: Any, executor: Any, watch: Callable[[], None], goals: np.ndarray) -> tuple[Flight, int]:
-    """An episode of the task: everybody within its distance of `goals` in the last second, and nobody has met."""
+    """An episode of the task: each within its distance of `goals` in the last second, and no two have met."""
     from sensor_msgs.msg import JointState
 
     from ros_nodes.lifecycle.polling import Mailbox

@@ -79,7 +79,7 @@ class HasFirmware(Protocol):
 
 
 @runtime_checkable
-class JudgesFirmware(Protocol):
+class ChecksFirmware(Protocol):
     """What a driver has too that knows for which firmware it was written."""
 
     def unlike_firmware(self) -> str:

@@ -13,11 +13,11 @@ from deploy.runtime.compatibility import check_driver, lacks_firmware
 from deploy.shield import make_shield_params
 from hardware import load_robot
 from hardware.drivers import (
+    ChecksFirmware,
     Driver,
     HasBattery,
     HasFirmware,
     HasStatus,
-    JudgesFirmware,
     ReportsPlant,
     load_driver,
     unmeasured_by,
@@ -126,7 +126,7 @@ def _firmware(driver: HasFirmware) -> tuple[str, Status, str, str]:
     firmware = driver.read_firmware()
     if not firmware:
         return "firmware", "warn", "the device does not say which it runs", ""
-    unlike = driver.unlike_firmware() if isinstance(driver, JudgesFirmware) else ""
+    unlike = driver.unlike_firmware() if isinstance(driver, ChecksFirmware) else ""
     hint = "first without propellers: what it means by a set-point or a bit may have changed" if unlike else ""
     return "firmware", "warn" if unlike else "ok", f"{firmware}{', ' if unlike else ''}{unlike}", hint
 
