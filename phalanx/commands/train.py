@@ -110,7 +110,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             onnx: With, or without, policy files at the end.
             film: With, or without, a replay page of an episode beside the policy files.
             json: Print the result as JSON on stdout.
-            algo: Algorithm: dsact, happo, hasac, impala, ppo, sac, td3, vdn.
+            algo: Algorithm: dsact, happo, hasac, impala, ppo, sac, td3, vdn. Names of papers that are settings of
+                these, such as mappo or ddpg, are answered with their options.
             hyperparameters: Of the algorithm, see docs/algorithms.md; --ppo.critic team is MAPPO.
             network: Sizes of policy and critics.
             fields: Numbers of the task.

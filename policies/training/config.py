@@ -10,6 +10,7 @@ from hardware.names import nearest
 from hardware.ranges import check_fields, check_range
 from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import resolve
+from policies.algorithms.configurations import CONFIGURATIONS, configuration
 from policies.networks.trunk import NetworkCfg
 from policies.training.logs import check_wandb
 from sim.physics import is_traceable
@@ -76,10 +77,11 @@ class TrainCfg:
         check_range("seed", self.seed, 0, 2**63 - 1)
         if self.wandb:
             check_wandb()
+        if line := configuration(self.algo):
+            raise ValueError(f"{self.algo} is no algorithm of its own here, but a setting of one: {line}")
         if self.algo not in ALGORITHMS:
-            raise ValueError(
-                f"unknown algorithm {self.algo!r}; known: {', '.join(ALGORITHMS)}{nearest(self.algo, ALGORITHMS)}"
-            )
+            near = nearest(self.algo, [*ALGORITHMS, *CONFIGURATIONS])
+            raise ValueError(f"unknown algorithm {self.algo!r}; known: {', '.join(ALGORITHMS)}{near}")
 
     def behind_shield(self, task: Any) -> bool:
         """Whether experience of `task` (a `TaskCfg`) is collected behind the shield: as asked for, or as it says.

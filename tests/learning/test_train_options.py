@@ -6,10 +6,12 @@ from math import inf, nan
 from pathlib import Path
 
 import pytest
+from places import ROOT
 from small_run import train_cfg
 
 import hardware
 from phalanx.cli import main
+from policies.algorithms.configurations import CONFIGURATIONS
 from policies.algorithms.ppo import PPOCfg
 from policies.algorithms.td3 import TD3Cfg
 from policies.checkpoint import load_checkpoint
@@ -84,6 +86,14 @@ def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
         (["--ppo.limits=spin", "x"], "--ppo.limits spin x: wanted terms"),
     ):
         assert expected in refused(capsys, "train", "hover", *args), args
+
+
+@pytest.mark.parametrize("name", [*CONFIGURATIONS, "MA-PPO", "Dr. MAS", "fast_td3"])
+def test_a_paper_whose_algorithm_is_a_setting_of_another_is_answered_with_its_line(name: str, capsys):
+    said = refused(capsys, "train", "hover", "--algo", name)
+    lead, line = said.split(": phalanx ")
+    assert lead == f"phalanx: {name} is no algorithm of its own here, but a setting of one"
+    assert f"`phalanx {line}`" in (ROOT / "docs" / "algorithms.md").read_text(), "which tests/project type"
 
 
 @pytest.mark.parametrize(
