@@ -90,7 +90,7 @@ def main(
 
     Args:
         task: Name of the task.
-        option: Of the algorithm or the network, such as ppo.temporal or network.symmetric.
+        option: Of the algorithm or the network, such as ppo.temporal_smoothness or network.symmetric.
         values: Of the option, as JSON.
         seeds: One run of each value from each.
         algo: Algorithm.

@@ -50,3 +50,19 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, capsys):
     assert rows[2]["low"] <= rows[2]["return"] <= rows[2]["high"]
     (ours,) = [json.loads(path.read_text()) for path in kept if "-ours-" in path.name]
     assert [steps for steps, _ in ours["curve"]] == [20, 40]
+
+
+def test_their_sac_is_trained_once_beside_two_of_ours(tmp_path: Path, capsys):
+    small = dict(tasks=("InvertedPendulum-v5",), seeds=(0,), steps=40, looks=1, folder=tmp_path)
+    main(algos=("sac",), **small)
+    (theirs,) = tmp_path.glob("*-theirs-*")
+    written = theirs.stat().st_mtime_ns
+    capsys.readouterr()
+    main(algos=("dsact", "sac"), **small)
+    assert [*tmp_path.glob("*-theirs-*")] == [theirs] and theirs.stat().st_mtime_ns == written
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    assert [(row["algo"], row["who"], row["seeds"]) for row in rows] == [
+        ("dsact", "ours", 1),
+        ("sac", "theirs", 1),
+        ("sac", "ours", 1),
+    ]
