@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from math import pi
+from typing import Any
 
 import torch
 import tyro
@@ -53,8 +54,8 @@ class Pendulum:
         return reward[:, None], seen, over[:, None]
 
 
-def learning(algo: str, scale: float, seed: int, iterations: int, worlds: int) -> Iterator[float]:
-    """Mean reward of each iteration, in units of the task, while learning from `scale` times as much."""
+def learning(algo: str, scale: float, seed: int, iterations: int, worlds: int) -> Iterator[tuple[float, Any]]:
+    """Mean reward of each iteration, in units of the task, and who learns from `scale` times as much."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
     env, kind, workers = Pendulum(worlds, generator), ALGORITHMS[algo], Workers(1)
@@ -69,7 +70,7 @@ def learning(algo: str, scale: float, seed: int, iterations: int, worlds: int) -
         step = Experience(obs, {}, action, {}, scale * reward, never, over, ~never, seen)
         algorithm.record(0, {"pendulum": step})
         algorithm.update({"pendulum": env.obs()}, Clock(iteration / iterations, iteration * worlds))
-        yield float(reward.mean())
+        yield float(reward.mean()), algorithm
     workers.close()
 
 
@@ -94,7 +95,7 @@ def main(
         bar = progress.add_task("trainings", total=len(runs) * iterations)
         for algo, scale, seed in runs:
             began, rewards = time.process_time(), []
-            for reward in learning(algo, scale, seed, iterations, worlds):
+            for reward, _ in learning(algo, scale, seed, iterations, worlds):
                 rewards.append(reward)
                 progress.advance(bar)
             last = sum(rewards[-EPISODE:])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from parity import measure_parity
+from places import ZOO
 from point_team import PointPair, PointTeam
 from small_run import train_cfg
 from test_resume import same
@@ -16,7 +17,7 @@ from policies.algorithms.dsact import DSACTCfg
 from policies.algorithms.sac import SAC, SACCfg
 from policies.algorithms.td3 import TD3, TD3Cfg
 from policies.algorithms.vdn import VDN, VDNCfg
-from policies.checkpoint import BEST, CheckpointError, load_checkpoint
+from policies.checkpoint import BEST, CheckpointError, load_checkpoint, save_checkpoint
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.trained import load_controller
 from policies.evaluation.verify import VerifyCfg
@@ -95,6 +96,38 @@ def test_its_policy_leaves_as_a_file_that_does_what_it_does(tmp_path: Path, algo
     assert float(controller.policy.best(_anything(controller), {})[0].detach().abs().max()) <= 1.0
     assert measure_parity(load_bundle(path), tmp_path / "hover", VerifyCfg(parity_worlds=2))["max_abs"] < 1e-5
     assert evaluate(path, "hover", num_worlds=4).episodes == 4
+
+
+MADDPG = dict(critics=1, delay=1, target_noise=0.0, critic="team")
+ON_POLICY = dict(num_steps=8, epochs=1, hidden=16)
+FROM_REPLAY = dict(num_steps=4, warm_up=32, batch=16, updates=2, hidden=16)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quickly_exported")
+@pytest.mark.parametrize(
+    ("algo", "how"),
+    [
+        ("dsact", FROM_REPLAY),
+        ("hasac", FROM_REPLAY),
+        ("vdn", FROM_REPLAY),
+        ("happo", ON_POLICY | {"critic": "team"}),
+        ("impala", ON_POLICY | {"critic": "team"}),
+        pytest.param("td3", FROM_REPLAY | MADDPG, id="maddpg"),
+    ],
+)
+def test_the_policy_of_each_leaves_as_a_file_of_its_own_robots_inputs(tmp_path: Path, algo: str, how: dict):
+    """Two drones that hover side by side, of which critics may see both, and policies only their own."""
+    run = tmp_path / "run"
+    train(train_cfg(task="hover", out=run, algo=algo, num_envs=4, num_agents=2, total_steps=4 * 2 * 24, **how))
+    content = load_checkpoint(run)
+    content["policies"]["crazyflie"]["state"]["head.weight"] *= 20  # so that every weight matters
+    save_checkpoint(run / "checkpoint.pt", content)
+    bundle = load_bundle(export_policy(run, tmp_path / "hover.onnx"))
+    own = {tensor.name for tensor in load_bundle(ZOO / "hover.onnx").contract.inputs}
+    assert {tensor.name for tensor in bundle.contract.inputs} == own
+    parity = measure_parity(bundle, run, VerifyCfg(parity_worlds=2))
+    assert parity["between"] == "torch controller and policy file" and parity["max_abs"] < 1e-5
 
 
 def test_bad_hyperparameters_are_said_in_one_line():
