@@ -27,11 +27,15 @@ def bench_demo(held: bool, out: Path | None, repeats: int, on_progress: Callable
             found.append(kept((out or Path(folder)) / f"{'held' if held else 'free'}_{seed}.json", run))
             on_progress()
     figures = [row["figures"] for row in found if "figures" in row]
+    names = dict.fromkeys(name for row in figures for name in row)  # those that were kept may know fewer
     return {
         "held": held,
         "runs": repeats,
         "passed": sum(row["passed"] for row in found),
-        "medians": {name: median(row[name] for row in figures) for name in (figures[0] if figures else ())},
+        "medians": {name: median(row[name] for row in figures if name in row) for name in names},
+        "corrected_percent": {
+            f"seed {k}": row["figures"].get("corrected_percent") for k, row in enumerate(found) if "figures" in row
+        },
         "missed": {f"seed {seed}": row["missed"] for seed, row in enumerate(found) if row["missed"]},
         "warnings": {f"seed {seed}": row["warnings"] for seed, row in enumerate(found) if row["warnings"]},
     }
@@ -47,6 +51,7 @@ def _run(folder: Path, seed: int) -> dict[str, Any]:
         return {"passed": False, "missed": done.stderr.strip().splitlines()[-1:], "warnings": []}
     result = json.loads(done.stdout)
     gates, flight = result["gates"], result["ros"]
+    team = result["verify"]["teams"][str(flight["robots"])]
     return {
         "passed": result["success"] and not done.returncode,
         "missed": [f"{gate['name']}: {gate['value']}, wanted {gate['wanted']}" for gate in gates if not gate["passed"]],
@@ -54,6 +59,7 @@ def _run(folder: Path, seed: int) -> dict[str, Any]:
         "warnings": [f"{gate['name']}: {gate['value']}, {gate['cause']}" for gate in gates if gate["warning"]],
         "figures": {
             "wall_s": result["wall_s"],
+            "corrected_percent": 100 * team["intervention_rate"],  # of the steps of held-out starts
             "missed_cycles": flight["missed_cycles"],
             "cycles": flight["cycles"],
             "sensor_to_command_p50_ms": flight["sensor_to_command_ms"]["p50"],

@@ -178,6 +178,7 @@ def tiles_of(result: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     found: list[tuple[float | None, float, str, str]] = [
         (train.get("wall_s"), 1, "s", f"training, {train.get('agent_steps', 0) / 1e6:.2g} M agent steps"),
         (team.get("shielded_success_rate"), 100, "%", "success on held-out starts, with shield"),
+        (team.get("intervention_rate"), 100, "%", "of their steps corrected by the shield"),
         ((result.get("parity") or {}).get("max_abs"), 1, "", "largest difference between simulation and file"),
         (episode.get("duration_s"), 1, "s", "episode"),
         (episode.get("return"), 1, "", "return"),

@@ -259,3 +259,9 @@ def test_a_figure_of_a_tile_is_short_enough_for_one_line(figure, shown):
 
 def page_data(page: str) -> dict:
     return json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+
+
+def test_the_page_says_how_much_the_shield_corrected_on_held_out_starts():
+    teams = {"2": {"intervention_rate": 0.01}, "4": {"intervention_rate": 0.061}}
+    tiles = tiles_of({"verify": {"teams": teams}, "ros": {"robots": 4}})
+    assert tiles == [("6.1", "%", "of their steps corrected by the shield")]
