@@ -103,14 +103,15 @@ class Ros2ControlDriver:
         self._thread.start()
 
     def arm(self) -> None:
-        """Set-points go out, the first of which is where the joints are."""
+        """Set-points go out, the first of which is where the joints are, or where the last one has come to."""
         self._hear()
         self.disarm()
         self._fault = self.read_status().fault
         if self._fault:
             return
         with self._lock:
-            self._setpoint, self._velocity = self._state.joint_pos.astype(float), np.zeros_like(self._velocity)
+            if not self._moves:  # else it brakes still, ahead of the joints: its controller would see it jump back
+                self._setpoint, self._velocity = self._state.joint_pos.astype(float), np.zeros_like(self._velocity)
             self._target, self._armed, self._moves = self._setpoint, True, True
 
     def disarm(self) -> None:

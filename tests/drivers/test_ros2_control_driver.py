@@ -157,3 +157,18 @@ def test_without_commands_of_a_shield_the_arm_comes_to_rest_on_its_way(monkeypat
         count = device.order()["setpoints"]
         wait_until(lambda: device.order()["setpoints"] > count + 10, "set-points, which stand still, go on")
         assert device.order()["q"][0] - HOME[0] == pytest.approx(rest, abs=0.01)
+
+
+def test_an_arm_that_is_armed_again_on_its_way_goes_on_without_a_jump(monkeypatch):
+    """Its set-point brakes still, and is ahead of where the joints were measured."""
+    with pair(monkeypatch) as (device, driver):
+        far = np.array([2.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+        for there in (far, -far, far):
+            driver.arm()
+            wait_until(
+                lambda there=there: (move(driver, there, 0.02), device.order()["fastest"] > 2.2)[1], "it is slow"
+            )
+            driver.disarm()
+            driver.arm()
+            move(driver, there, 0.1)
+        assert driver.read_status().armed and device.order()["jump"] == 0
