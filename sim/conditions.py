@@ -17,6 +17,7 @@ from sim.task import TaskCfg
 from sim.terms import EventTerm
 
 Tensor = torch.Tensor
+IMPRATIO = 10.0  # with elliptic cones, as MuJoCo Menagerie's ALOHA has it
 Terms = Mapping[str, EventTerm]  # by the names that they have in a task's `randomisation`
 
 
@@ -28,6 +29,7 @@ class Variant:
     noise: float = 1.0  # factor on the task's noise
     integrator: str = ""  # of `mujoco.mjtIntegrator`, such as "RK4"; "" for that of the robots' models
     substeps: int = 1  # physics steps in the place of each
+    elliptic: bool = False  # friction's cones, and stiffer along the ground, in the place of pyramids
 
     def of(self, task: TaskCfg) -> TaskCfg:
         """The task so changed."""
@@ -38,8 +40,8 @@ class Variant:
             looped = cfg.rate_loop or (self.rate_loop and flight is not None and flight.rate_loop is not None)
             groups[name] = replace(cfg, noise=noise, rate_loop=looped)
         scene = task.scene
-        if self.integrator or self.substeps > 1:
-            scene = replace(scene, props=_integrated(scene.props, self.integrator, self.substeps))
+        if self.integrator or self.substeps > 1 or self.elliptic:
+            scene = replace(scene, props=_solved(scene.props, self))
         return replace(task, groups=groups, scene=scene)
 
 
@@ -82,14 +84,16 @@ def _apply(
             term.func(robots, mine, generator, **term.params)
 
 
-def _integrated(props: Callable[..., Any] | None, integrator: str, substeps: int) -> Callable[..., None]:
-    """What `props` adds to a scene, which is then integrated otherwise."""
+def _solved(props: Callable[..., Any] | None, variant: Variant) -> Callable[..., None]:
+    """What `props` adds to a scene, which is then integrated and its contacts solved as the `variant` says."""
 
     def add(spec: mujoco.MjSpec, robots: int) -> None:
         if props is not None:
             props(spec, robots)
-        spec.option.timestep /= substeps
-        if integrator:
-            spec.option.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{integrator}")
+        spec.option.timestep /= variant.substeps
+        if variant.integrator:
+            spec.option.integrator = getattr(mujoco.mjtIntegrator, f"mjINT_{variant.integrator}")
+        if variant.elliptic:
+            spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_ELLIPTIC, IMPRATIO
 
     return add

@@ -31,7 +31,7 @@ FRACTIONS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)  # of wh
 CORNERS = 16  # drawn: at each, every number is at the lower or the upper end
 OTHER_PHYSICS = {
     "half the time step": Variant(substeps=2),
-    "Euler's integrator, half the time step": Variant(integrator="EULER", substeps=2),
+    "elliptic friction": Variant(elliptic=True),  # other integrators change no success, see docs/figures.md
 }
 Progress = Callable[[float, str], None]
 TrainedNumber = tuple[str, Perturbation, tuple[float, float]]  # its group, and the range that it was trained over
@@ -43,7 +43,7 @@ class MarginCfg:
 
     episodes: int = 64
     seed: int = HELD_OUT_SEED
-    only: tuple[str, ...] = ()  # names of numbers, or CORNER; then no other physics; empty for all
+    only: tuple[str, ...] = ()  # names of numbers, CORNER, names of OTHER_PHYSICS; empty for all
 
 
 @dataclass
@@ -100,15 +100,16 @@ def measure_margins(
     """
     say = on_progress or (lambda *_: None)
     own: dict[str, float] = {}  # success of the task's own plant, and under other physics
-    rounds = 1 + ceil(log2(max(len(search.grid) for search in searches)))  # the most that any of them takes
+    # The most that any of them takes.
+    rounds = 1 + ceil(log2(max((len(search.grid) for search in searches), default=1)))
     complete = True
     try:
         for number in range(rounds):
             flown = [(search, search.next) for search in searches if search.next is not None]
-            if not flown:
+            names = [] if number else ["own", *(name for name in OTHER_PHYSICS if name in (cfg.only or OTHER_PHYSICS))]
+            if not flown and not names:
                 break
             jobs = [list(search.conditions(search.grid[place])) for search, place in flown]
-            names = [] if number else ["own", *(() if cfg.only else OTHER_PHYSICS)]
             jobs += [[Condition(variant=OTHER_PHYSICS.get(name, Variant()))] for name in names]
             note = f"round {number + 1} of {rounds}: {len(jobs)} plants"
             found = fly_plants(team, task, jobs, cfg, partial(_report, say, number, rounds, note))
@@ -186,7 +187,7 @@ def _searches(task: TaskCfg, plants: Mapping[str, Plant | None], cfg: MarginCfg)
         label = _label("", CORNER, "x of training", True, 0.0, 1.0, None)
         searches.append(Search(label, list(FRACTIONS), corners(task, trained, cfg.seed)))
     if cfg.only:
-        known = list(dict.fromkeys(search.label["parameter"] for search in searches))
+        known = [*dict.fromkeys(search.label["parameter"] for search in searches), *OTHER_PHYSICS]
         if unknown := [name for name in cfg.only if name not in known]:
             raise ValueError(f"only {unknown[0]!r}: of {task.name} these can be pushed: {', '.join(known)}")
         return [search for search in searches if search.label["parameter"] in cfg.only]

@@ -16,7 +16,7 @@ from phalanx.verification.margins import show_margins, write_margins
 from policies.evaluation import margins
 from policies.evaluation import verify as verification
 from policies.evaluation.flight_advice import advise, name_of
-from policies.evaluation.margins import MarginCfg, Search, plan_margins, refuted
+from policies.evaluation.margins import OTHER_PHYSICS, MarginCfg, Search, plan_margins, refuted
 from policies.export.save import save_bundle
 from sim import randomisation
 from sim.conditions import Condition, Variant, under_conditions
@@ -75,6 +75,10 @@ def test_other_physics_are_what_they_say():
     task = Variant(noise=3.0, integrator="RK4", substeps=2).of(load_task("reach"))
     env = TeamEnv(task, 1, seed=0)
     assert env.world.sim_dt == 0.002 and int(env.world.scene.model.opt.integrator) == 1
+    assert int(env.world.scene.model.opt.cone) == 0
+    other = TeamEnv(OTHER_PHYSICS["elliptic friction"].of(load_task("reach")), 1, seed=0).world
+    option = other.scene.model.opt
+    assert (other.sim_dt, int(option.integrator), int(option.cone), option.impratio) == (0.004, 3, 1, 10.0)
     assert task.group.noise.joint_pos_rad == pytest.approx(3 * load_task("reach").group.noise.joint_pos_rad)
 
 
@@ -254,6 +258,14 @@ def test_ctrl_c_leaves_what_is_known(eager, monkeypatch):
     assert not found["complete"] and not delay["found"] and found["success"] is not None
     assert len(delay["success"]) == 1  # of the value in the middle, from which it is known which half holds
     assert advise([], found)["reasons"][-1]["name"] == "margins"
+
+
+@pytest.mark.slow
+def test_other_physics_can_be_flown_alone(eager):
+    found = plan_margins([eager], MarginCfg(episodes=4, only=("elliptic friction",)))(None)
+    assert list(found["physics"]) == ["elliptic friction"] and found["rows"] == [] and found["complete"]
+    assert found["success"] is not None
+    assert advise([], found)["reasons"][-1]["why"] == "only elliptic friction pushed"
 
 
 def test_a_number_that_nothing_pushes_is_refused_by_name(eager):
