@@ -1,6 +1,6 @@
 """Whether to fly a policy, from its gates and its margins, with the reasons by name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from deploy.bundle.verification import CARE, FLY, NOT
@@ -16,7 +16,8 @@ def advise(
     A gate that failed, or a success below the task's on the task's own plant: do not fly. A number that holds less far
     than the policy was trained for, or than hardware shows, or no farther than its nominal value, or that is not known:
     with care; so it is where all numbers together hold less far than they were trained for, under other physics, where
-    only some were pushed, and where one of the `contracts` is of a drone that never flew by its firmware.
+    only some were pushed, and where one of the `contracts` is of a drone that never flew by its firmware, or of a plant
+    that was never varied.
     """
     failed = [
         _reason(gate["name"], f"{gate['value']:.3g}, must be {gate['sign']} {gate['limit']:g}")
@@ -35,11 +36,19 @@ def advise(
     ]
     if not margins["complete"]:
         reasons.append(_reason("margins", "not all are known: the search was interrupted"))
-    loops = {contract.group: why for contract in contracts if (why := lacks_firmware(contract))}
-    reasons += [_reason(f"{group}: rate loop" if group else "rate loop", why) for group, why in loops.items()]
+    reasons += [_reason(*stated) for contract in contracts for stated in _against(contract)]
     if margins["only"]:
         reasons.append(_reason("margins", f"only {', '.join(margins['only'])} pushed"))
     return {"advice": CARE if reasons else FLY, "reasons": reasons}
+
+
+def _against(contract: Contract) -> Iterator[tuple[str, str]]:
+    """What a file itself states that makes it one to be flown with care: a name, and why."""
+    group = f"{contract.group}: " if contract.group else ""
+    if why := lacks_firmware(contract):
+        yield f"{group}rate loop", why
+    if contract.plant is not None and not contract.plant.trained_ranges:
+        yield f"{group}training", "was trained without randomisation: on one plant, that of the robot's model"
 
 
 def why_short(row: Mapping[str, Any]) -> str:

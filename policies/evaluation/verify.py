@@ -33,6 +33,7 @@ from policies.training.run_record import versions
 from sim.envs.team_env import TeamEnv
 from sim.tasks import load_task, without_overlay
 
+LARGEST_ACTION = 1.0 + 1e-5  # contracts state actions in [-1, 1]; rounding apart
 FLIES_FROM = 0.05  # share of the work that is done before the flights
 
 
@@ -132,6 +133,10 @@ def verify(
             if what in file
         ),
         *(
+            _gate(f"actions_{group}" if mixed else "actions", file["parity"]["largest_action"], "<=", LARGEST_ACTION)
+            for group, file in files.items()
+        ),
+        *(
             _gate(f"shielded_success_{name}", team["shielded_success_interval"][0], ">=", least)
             for name, team in teams.items()
             if int(name) == trained
@@ -182,9 +187,9 @@ def team_sizes(contract: Contract, cfg: VerifyCfg) -> tuple[int, ...]:
 def measure_team_parity(
     bundles: Mapping[str, Bundle], run_dir: Path | None, cfg: VerifyCfg
 ) -> dict[str, dict[str, Any]]:
-    """Of each group's file, flown together: largest difference of commands over whole episodes.
+    """Of each group's file, flown together: largest difference of commands over whole episodes, and largest action.
 
-    Both sides are fed alike, and each carries its own memory.
+    Both sides are fed alike, and each carries its own memory. The action is the file's.
     """
     contract = next(iter(bundles.values())).contract
     files = {group: BundleRunner(PolicyRuntime(bundle)) for group, bundle in bundles.items()}
@@ -206,20 +211,28 @@ def measure_team_parity(
     one, two = TeamRunner(reference), TeamRunner(other)
     one.start(env)
     two.start(env)
-    worst, steps = dict.fromkeys(bundles, 0.0), 0
+    worst, largest, steps = dict.fromkeys(bundles, 0.0), dict.fromkeys(bundles, 0.0), 0
     flying = torch.ones(worlds, dtype=torch.bool)
     while flying.any():
         action, wanted = one.act(env)
-        _, found = two.act(env)
+        said, found = two.act(env)
         for group in bundles:
+            size_of = said[group].abs()[flying].max().nan_to_num(torch.finfo(torch.float32).max)
+            largest[group] = max(largest[group], float(size_of))
             # max of NaN is NaN in torch, so that a NaN on one side cannot pass
             apart = float((wanted[group] - found[group]).abs()[flying].max().nan_to_num(torch.finfo(torch.float32).max))
             worst[group] = max(worst[group], apart)
         flying &= ~env.step(action).ended
         steps += 1
-    said = {"between": between, "episodes": worlds, "steps": steps}
+    flown = {"between": between, "episodes": worlds, "steps": steps}
     return {
-        group: {"max_abs": worst[group], "robots": env.groups[group].num_agents, **said, "other_origin": origins[group]}
+        group: {
+            "max_abs": worst[group],
+            "largest_action": largest[group],
+            "robots": env.groups[group].num_agents,
+            **flown,
+            "other_origin": origins[group],
+        }
         for group in bundles
     }
 

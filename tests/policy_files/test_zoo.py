@@ -18,7 +18,7 @@ from phalanx.verification.records import without_paths
 from policies.evaluation.evaluate import evaluate, group_of, load_team
 from policies.evaluation.flight_advice import advise
 from policies.evaluation.margins import as_hardware_shows
-from policies.evaluation.verify import VerifyCfg, measure_team_parity
+from policies.evaluation.verify import LARGEST_ACTION, VerifyCfg, measure_team_parity
 from sim.tasks import load_task
 
 RENEW = "run: phalanx verify zoo/*.onnx --renew"
@@ -44,6 +44,7 @@ def test_a_shipped_policy_keeps_its_promises_behind_the_shield(task):
     cfg, demands = VerifyCfg(), load_task(task)
     parity = measure_team_parity({group_of(bundle.contract): bundle for bundle in bundles.values()}, None, cfg)
     assert all(file["max_abs"] <= cfg.tolerance for file in parity.values()), parity
+    assert all(file["largest_action"] <= LARGEST_ACTION for file in parity.values()), parity
     robots = contract.team.trained_with if len(demands.groups) == 1 else None
     figures = evaluate(load_team(bundles.values())[1], task, num_worlds=64, num_agents=robots, shield=True)
     assert figures.num_agents == contract.team.trained_with
