@@ -279,7 +279,7 @@ class UnitreeG1Driver:
                 return
             q = self._at(now_s) if self._armed else None
         if q is None:
-            self._link.send(damping_bytes(self._mode_machine))
+            self._link.send(damping_bytes(int(self._found["mode_machine"])))  # of another one it takes nothing
         else:
             self._link.send(command_bytes(self._mode_machine, self._motors, q, self._kp, self._kd))
 

@@ -137,6 +137,21 @@ def test_what_a_robot_reports_of_itself_is_a_fault_while_it_does(robot):
 
 
 @pytest.mark.slow
+@pytest.mark.alone  # the driver damps it where this process does not run for 0.2 s
+def test_a_robot_whose_mode_changes_is_damped_by_commands_of_its_new_mode(robot):
+    """It takes nothing for another one: those of the mode before would leave it as stiff as it was."""
+    driver, device, _ = robot
+    driver.disarm()
+    until(lambda: (driver.arm(), follow(driver, HOME, 0.1), device.order()["stiff"])[-1])
+    device.order(mode_machine=6)
+    until(lambda: "mode_machine has become 6" in driver.read_status().fault)
+    driver.disarm()
+    until(lambda: device.order()["damped"])
+    device.order(mode_machine=5)
+    until(lambda: not driver._device_fault())
+
+
+@pytest.mark.slow
 def test_what_is_damaged_or_for_another_machine_is_dropped_without_a_word(robot):
     driver, device, domain = robot
     driver.disarm()
