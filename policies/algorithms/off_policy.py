@@ -5,7 +5,7 @@ horizon.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from math import inf
@@ -96,12 +96,15 @@ class Learner(ABC):
             mirror=self.policy.mirror,
         )
         self.take_targets()
-        rate = self.cfg.learning_rate
-        self.optimisers = {part: Adam(getattr(self, part).parameters(), lr=rate) for part in ("policy", "critic")}
+        self.optimisers = {part: self.make_optimiser(getattr(self, part).parameters()) for part in ("policy", "critic")}
 
     def make_policy(self, group: Group) -> Any:
         """A new policy of the kind that this learns."""
         return self.Policy(**group.policy)
+
+    def make_optimiser(self, params: Iterable[Tensor]) -> Adam:
+        """One at the configured learning rate."""
+        return Adam(params, lr=self.cfg.learning_rate, fused=True)
 
     def take_targets(self) -> None:
         """The slow copies are now what the networks are."""

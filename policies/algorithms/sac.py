@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from hardware.ranges import check_fields
-from policies.algorithms.adam import Adam
 from policies.algorithms.algorithm import Group, mean
 from policies.algorithms.off_policy import Batch, Learner, OffPolicy, OffPolicyCfg, Others
 from policies.networks.normaliser import Features
@@ -48,7 +47,7 @@ class SACLearner(Learner):
         start = self.policy.head.weight.new_full((), log(self.cfg.temperature))
         self.log_temperature = start.requires_grad_()
         self.target_entropy = self.cfg.target_entropy * float(self.policy.driven.sum())
-        self.optimisers["temperature"] = Adam([self.log_temperature], lr=self.cfg.learning_rate)
+        self.optimisers["temperature"] = self.make_optimiser([self.log_temperature])
 
     def make_policy(self, group: Group) -> SquashedGaussianPolicy:
         return SquashedGaussianPolicy(**group.policy, init_std=group.network.init_std)
