@@ -16,7 +16,7 @@ from phalanx.progress import make_progress
 # fmt: off
 Benchmark = Literal[
     "sim", "scale", "peers", "engines", "control", "shield", "ros", "transfer", "verdicts", "devices", "learners",
-    "franka", "demo", "flights",
+    "franka", "demo", "flights", "updates", "shards", "sweeps",
 ]
 # fmt: on
 MOST_FIGURES = 24  # of one thing in a table that it shares with others; where there are more, it has its own
@@ -62,6 +62,8 @@ def bench(
     that our PPO and stable-baselines3's (extra `bench`) take until a policy succeeds. `franka`: how near to its poses a
     Franka Research 3 of franky-sim comes in ROS 2, behind its shield. `demo`: how often `phalanx demo` passes all its
     gates. `flights`: how often robots on the other emulated devices reach their goals in ROS 2, behind their shields.
+    `updates`: gradient steps of our PPO and SAC beside stable-baselines3's (extra `bench`). `shards`: one training in
+    1, 2 and 4 processes. `sweeps`: a sweep whose workers are killed beside one that is left alone.
 
     Args:
         what: What to measure.
@@ -79,13 +81,13 @@ def bench(
         policies: Policy files of `transfer`; of `verdicts` files beside those of the zoo.
         worlds: Episodes of each policy under each plant, in `transfer` and `verdicts`; poses of `franka`, goals of
             each robot in `flights`.
-        out_dir: In `verdicts`, `learners` and `demo`, folder that keeps what was found of each policy, training or run:
-            what it holds is not done again.
+        out_dir: In `verdicts`, `learners`, `demo` and `shards`, folder that keeps what was found of each policy,
+            training or run: what it holds is not done again.
         drivers: Of `devices` and `flights`; all when not given.
         neighbours: Robots around the one that `control` flies.
         hz: In `ros`, fly untrained policies of `tasks` at this control rate, or the next that their models allow.
         held: In `ros` and `demo`, while another program holds a core and the system refuses niceness.
-        repeats: Measurements, of `learners` and `demo` seeds; the median counts.
+        repeats: Measurements, of `learners`, `demo` and `shards` seeds, of `sweeps` sweeps; the median counts.
         json: Print one JSON object on stdout.
     """
     teams = teams or ((1, 4, 8) if what == "ros" else (1, 2, 4, 8, 16, 32, 64))
@@ -115,6 +117,9 @@ def bench(
             "transfer": {"policies": policies, "worlds": worlds},
             "verdicts": {"policies": policies, "worlds": worlds, "out": out_dir},
             "learners": {"tasks": chosen, "out": out_dir},
+            "updates": {},
+            "shards": {"out": out_dir},
+            "sweeps": {},
             "demo": {"held": held, "out": out_dir},
             "ros": {"policy": policy, "teams": teams, "tasks": chosen, "hz": hz, "held": held},
         }

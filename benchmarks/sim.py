@@ -6,8 +6,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.footprint import footprint, per_world
-from benchmarks.subject import Subject
-from benchmarks.turns import measure, median_ratio, median_wall
+from benchmarks.subject import Subject, Worlds
+from benchmarks.turns import Cost, measure, median_ratio, median_wall
 from policies.threads import single_threaded_torch
 from sim.tasks import load_task
 
@@ -48,7 +48,7 @@ def _bench_task(
         "bytes_per_world": per_world(footprints),
         "cold_start": {name: footprints[0][name] for name in ("import_s", "make_env_s", "first_step_s")},
     }
-    return result | ({"training": _training(task)} if training else {})
+    return result | ({"training": _training(task, repeats)} if training else {})
 
 
 def figures(subject: Subject) -> dict[str, Any]:
@@ -94,14 +94,29 @@ def model_settings(model: Any, decimation: int, control_dt: float, timestep: flo
     }
 
 
-def _training(task: str) -> dict[str, Any]:
-    """Rollout and learning, in the task's own batch."""
+def _training(task: str, repeats: int) -> dict[str, Any]:
+    """Rollout and learning, in the task's own batch, in turns with the environment alone.
+
+    Without the shield, as the environment is measured; `of_environment` is of CPU time, `of_environment_wall` not.
+    """
+    from policies.training.config import MachineCfg
     from policies.training.train import CollectionCfg, TrainCfg, Trainer
 
     num_envs = load_task(task).num_envs
+    alone, learning = Worlds(task, num_envs), []
     with TemporaryDirectory() as folder:
-        trainer = Trainer(TrainCfg(task=task, collection=CollectionCfg(num_envs), out=Path(folder)))
+        collected = CollectionCfg(num_envs, shield=False)
+        trainer = Trainer(TrainCfg(task=task, collection=collected, machine=MachineCfg(threads=1), out=Path(folder)))
         first = measure(lambda k: trainer.iterate(0.0), 0.0)
-        cost = measure(lambda k: trainer.iterate(0.0), SPAN_S)
-    rate = trainer.steps_per_iteration / cost.wall_s
-    return {"num_envs": num_envs, "agent_steps_per_s": rate, "first_iteration_s": first.wall_s}
+        for _ in range(repeats):
+            alone.take_turn(SPAN_S)
+            learning.append(measure(lambda k: trainer.iterate(0.0), SPAN_S))
+    per_step = num_envs * alone.num_robots / trainer.steps_per_iteration  # an iteration is many of its steps
+    steps = [Cost(cost.wall_s * per_step, cost.cpu_s * per_step) for cost in learning]
+    return {
+        "num_envs": num_envs,
+        "agent_steps_per_s": trainer.steps_per_iteration / median_wall(learning),
+        "first_iteration_s": first.wall_s,
+        "of_environment": median_ratio(alone.turns, steps, "cpu_s"),
+        "of_environment_wall": median_ratio(alone.turns, steps),
+    }

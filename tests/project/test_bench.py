@@ -18,6 +18,7 @@ from places import ROOT
 from benchmarks import ros, shield
 from benchmarks.__main__ import bench as bench_command
 from benchmarks.__main__ import main
+from benchmarks.equal import same
 from benchmarks.footprint import footprint, per_world
 from benchmarks.scale import grid_task
 from benchmarks.sim import figures
@@ -81,6 +82,14 @@ def test_raw_physics_replays_what_the_environment_went_through():
     steps = subject.env.steps.numpy()
     same = np.abs(subject._path[:, -1] - ended).max(axis=1) < 1e-9
     assert same.sum() > 8 and (same | (steps == 0)).all()  # worlds that began again in this very step are elsewhere
+
+
+def test_trainings_that_differ_in_one_bit_are_not_the_same():
+    one = {"policy": [torch.ones(3), {"steps": 4}], "critic": torch.zeros(2)}
+    other = {"policy": [torch.ones(3), {"steps": 4}], "critic": torch.zeros(2)}
+    assert same(one, other)
+    other["critic"][1] = 1e-45
+    assert not same(one, other) and not same(one, {"policy": one["policy"]})
 
 
 def test_figures_say_what_was_measured():
