@@ -133,6 +133,8 @@ def _of_robot(task: TaskCfg, cfg: GroupCfg) -> Iterator[Perturbation]:
         yield Perturbation("sensor noise", "x", 1.0, 1.0, 32.0, lambda *_: {}, lambda _: None, **louder)
     if randomisation.sensor_bias in has:
         yield Perturbation("sensor bias", "x of training", 0.0, 0.0, 10.0, _biased, _trained_bias)
+    if randomisation.motor_failure in has:
+        yield Perturbation("one robot dies", "1", 0.0, 0.0, 1.0, _struck, _trained_failure, step=0.25)
 
 
 def _set(
@@ -199,6 +201,17 @@ def _biased(cfg: GroupCfg, value: float) -> Terms:
     bias: Noise = own.params["bias"]
     scaled = {field: value * getattr(bias, field) for field in bias.__dataclass_fields__}
     return {name: replace(own, params={"bias": Noise(**scaled)})}
+
+
+def _struck(cfg: GroupCfg, value: float) -> Terms:
+    """Share of the episodes in which the drives of one robot of the team stop for good, when the task has them stop."""
+    name, own = _term_of(cfg, randomisation.motor_failure, None)
+    return {name: replace(own, params={"probability": value})}
+
+
+def _trained_failure(plant: Plant) -> Span | None:
+    most = [found.high for found in plant.trained_ranges if found.event == randomisation.motor_failure.__name__]
+    return (0.0, max(most)) if most else None
 
 
 def _trained_bias(plant: Plant) -> Span | None:

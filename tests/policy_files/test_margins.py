@@ -89,7 +89,7 @@ def test_all_that_a_task_varies_is_pushed_or_named_as_not_pushed(name):
         found = perturbations(task, group)
         assert len({each.name for each in found}) == len(found)
         pushed = {event for each in found for event in each.terms(cfg, each.nominal)}
-        assert set(cfg.randomisation) - pushed == set(not_pushed(task, group)) <= {"motor_failure", "terrain"}
+        assert set(cfg.randomisation) - pushed == set(not_pushed(task, group)) <= {"terrain"}
         for each in found:
             up, down = each.grid(True, None), each.grid(False, None)
             assert up or (down and (up == sorted(up)) and down == sorted(down, reverse=True))
