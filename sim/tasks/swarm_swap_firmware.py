@@ -1,7 +1,7 @@
 """swarm-swap-firmware: as swarm-swap, by drones that fly by their firmware's rate loop, as real ones do.
 
-It takes three times as long to learn. The policy in the zoo that knows the model's own, slower loop succeeds in 92 %
-here, behind the shield.
+It takes three times as long to learn. `zoo/swarm-swap.onnx`, which knows the model's own, slower loop, succeeds in 92 %
+of 256 starts of four drones here, behind the shield: `phalanx eval zoo/swarm-swap.onnx --task swarm-swap-firmware`.
 """
 
 from dataclasses import replace
