@@ -86,7 +86,7 @@ def fly_drives(
     chosen, rows = list(plants(spec)), {}
     with tempfile.TemporaryDirectory() as folder:
         for plant in chosen:
-            changed = _with(task, spec, plant, Path(folder))
+            changed = with_plant(task, spec, plant, Path(folder))
             row: dict[str, float | str] = {}
             for shield in (False, True):
                 result = evaluate(policy, changed, worlds, SEED, shield=shield)
@@ -99,8 +99,8 @@ def fly_drives(
     return rows
 
 
-def _with(task: str, spec: RobotSpec, plant: Drives, folder: Path) -> TaskCfg:
-    """The task on the plant."""
+def with_plant(task: str, spec: RobotSpec, plant: Drives, folder: Path) -> TaskCfg:
+    """The task on the plant, whose overlay file is written into `folder`."""
     if plant.values:
         file = folder / f"{spec.name}@{len(list(folder.iterdir()))}.yaml"
         numbers = {name: Number(value, 0.0, 10 * value) for name, value in plant.values.items()}  # no range narrower

@@ -104,6 +104,15 @@ class Listens(Protocol):
         """What came within `seconds`, and when (monotonic, s); `on_time` gets the time that has passed, s."""
 
 
+def usual_robot(driver: Any) -> str:
+    """The robot that a driver, or a class of them, drives where its team file names none; "": that of the policy.
+
+    One whose device is any of several, and does not say which, has an attribute `usual_robot`: else a policy for
+    another robot would be armed on it.
+    """
+    return str(getattr(driver, "usual_robot", ""))
+
+
 def unmeasured_by(driver: Any) -> tuple[str, ...]:
     """Fields of RobotState that the device of a driver, or of a class of them, does not measure: they may drift.
 

@@ -42,6 +42,7 @@ ARM_WITHIN_S = 4.0
 SILENT_S = 3.0  # without a HEARTBEAT, which may come once a second only
 LOST_S = 0.8  # without any message, of which a hundred come a second
 SLOW_S = 0.1  # round trip beyond which commands come too late
+AHEAD_S = 0.1  # by which a measurement may be stamped later than it is heard: two clocks are compared
 SURE_M = 0.5  # standard deviation of each axis beyond which the estimated position is not one
 LAND_M_S, LONGEST_LANDING_S = 0.7, 60.0  # MPC_LAND_SPEED
 SAID_S = 3.0  # for so long a STATUSTEXT explains what follows it
@@ -50,6 +51,8 @@ LONGEST_TEXT = 254  # characters; a STATUSTEXT in pieces is no longer
 
 class Px4Driver:
     """One vehicle. Threads receive and send; calls come from one thread; only `connect` and `stop` wait."""
+
+    usual_robot = "x500"  # PX4 flies any airframe and does not say which: another is stated in the team file
 
     def __init__(self, spec: RobotSpec, link: str, system: int = 1, baud: int = 921600, connect_s: float = 15.0):
         """`link` as pymavlink's: udpin:0.0.0.0:14540, udpout:192.168.0.4:14580, /dev/ttyTHS1 (at `baud`).
@@ -71,11 +74,12 @@ class Px4Driver:
         self._beat_s = 0.0  # when the last HEARTBEAT came (monotonic, s)
         self._heard = 0.0, 0.0  # when ODOMETRY or HEARTBEAT came (monotonic, and of the day; s)
         self._said: tuple[float, str] = 0.0, ""  # the last STATUSTEXT that is an error
-        self._bad_frames = ""
+        self._bad_odometry = ""
         self._asked_s: float | None = None  # when arming was asked for
         self._refusal = ""
         self._disarms_until_s = 0.0
         self._is_arming = self._has_armed = False
+        self._is_taken = False  # whether somebody else has flown it since it was armed
         self._is_ours = False  # whether this driver ever armed it; what another program flies is not ours to land
         self._newest: tuple[tuple[float, float, float], float] | None = None  # set-point that waits to be sent
         self._written_s = 0.0
@@ -119,10 +123,12 @@ class Px4Driver:
         self._link.forget(ARM)
         self._disarms_until_s, self._is_ours = 0.0, True
         self._refusal, self._asked_s, self._is_arming, self._has_armed = "", time.monotonic(), True, False
+        self._is_taken = False
 
     def disarm(self) -> None:
-        """Also in the air, where PX4 obeys us: a stop is final. Who else armed or flies it keeps it."""
-        if self._asked_s is None and self._landed != ON_GROUND:
+        """Also in the air, where PX4 obeys us: a stop is final. Who else armed it, or has flown it, keeps it there."""
+        if (self._asked_s is None or self._is_taken) and self._landed != ON_GROUND:
+            self._asked_s, self._is_arming, self._disarms_until_s = None, False, 0.0
             return
         self._asked_s, self._is_arming, self._refusal = None, False, ""
         self._disarms_until_s = time.monotonic() + ARM_WITHIN_S  # an order to arm may still be on its way
@@ -192,8 +198,8 @@ class Px4Driver:
             return f"disarmed by itself, or by somebody else{self._text(now_s)}"
         if link.clock.trip_s > SLOW_S:
             return f"the link's round trip takes {1e3 * link.clock.trip_s:.0f} ms, {1e3 * SLOW_S:g} at most"
-        if self._bad_frames:
-            return self._bad_frames
+        if self._bad_odometry:
+            return self._bad_odometry
         return "" if state[2] <= SURE_M else f"position known to {state[2]:.2f} m only, needs {SURE_M:g}"
 
     def _is_silent(self, now_s: float) -> bool:
@@ -217,24 +223,29 @@ class Px4Driver:
     def _wait_for_a_state(self, link: Px4Link) -> None:
         until_s = time.monotonic() + self._connect_s
         while self._state is None or not self._beat_s:
-            if self._bad_frames or time.monotonic() > until_s:
-                raise link.error(self._bad_frames or "no ODOMETRY: it has no estimate of its position")
+            if self._bad_odometry or time.monotonic() > until_s:
+                raise link.error(self._bad_odometry or "no ODOMETRY: it has no estimate of its position")
             time.sleep(0.01)
 
     def _hear_odometry(self, message: Any) -> None:
-        self._heard = time.monotonic(), time.time()
-        measured_s = message.time_usec * 1e-6
+        link, measured_s, now_s = self._link, message.time_usec * 1e-6, time.monotonic()
+        ahead_s = link.clock.here(measured_s) - now_s if link is not None and link.clock.is_known else 0.0
+        if ahead_s > AHEAD_S:
+            self._bad_odometry = f"ODOMETRY is stamped {ahead_s:.1f} s later than PX4's clock says"
+            return  # all that come after it would seem to be overtaken
         if self._state is not None and measured_s < self._state[0]:
             return  # overtaken on its way; a PX4 that restarts is a fault, found by its clock
+        self._heard = now_s, time.time()
         try:
             self._state = measured_s, state_of(message, 0.0), known_to_m(message)
-            self._bad_frames = ""
+            self._bad_odometry = ""
         except ValueError as error:
-            self._bad_frames = str(error)
+            self._bad_odometry = str(error)
 
     def _hear_beat(self, message: Any) -> None:
         self._mode, self._is_armed = mode_name(message.custom_mode), bool(message.base_mode & IS_ARMED)
         self._has_armed = self._has_armed or self._is_armed
+        self._is_taken = self._is_taken or (self._is_armed and self._mode != OFFBOARD and not self._is_arming)
         self._beat_s, self._heard = time.monotonic(), (time.monotonic(), time.time())
         self._in_failsafe = message.system_status in IN_FAILSAFE
 
@@ -274,7 +285,7 @@ class Px4Driver:
                 asked_s = now_s
                 if self._is_arming:
                     self._advance(link, now_s)
-                elif self._is_armed and self._mode == OFFBOARD:
+                elif self._is_armed and self._mode == OFFBOARD and not (self._is_taken and self._landed != ON_GROUND):
                     link.command(ARM, 0, EVEN_IN_THE_AIR)
 
     def _advance(self, link: Px4Link, now_s: float) -> None:

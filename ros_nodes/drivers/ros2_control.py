@@ -29,6 +29,7 @@ SILENT_S = 0.25  # of what is measured: its shield has held it long before
 LONGEST_WAIT_S = 0.1  # that a message is believed to have waited here: the system's clock may be set
 COAST_S = 0.1  # without a target for so long the set-point comes to rest
 AWAY_RAD, AWAY_S = 0.3, 0.5  # a joint so far from its set-point, for so long, does not follow
+SLACK_RAD = 0.1  # by which a joint may be measured beyond its range
 LOOK_S, STOP_S, REST_RAD_S = 0.1, 1.0, 1e-3
 COMMAND_HZ = (20.0, 1000.0)
 
@@ -107,12 +108,20 @@ class Ros2ControlDriver:
         self._hear()
         self.disarm()
         self._fault = self.read_status().fault
+        self._fault = self._fault or self._out_of_range()
         if self._fault:
             return
         with self._lock:
             if not self._moves:  # else it brakes still, ahead of the joints: its controller would see it jump back
                 self._setpoint, self._velocity = self._state.joint_pos.astype(float), np.zeros_like(self._velocity)
             self._target, self._armed, self._moves = self._setpoint, True, True
+
+    def _out_of_range(self) -> str:
+        """Which joint is measured where it cannot be, or nothing: from there the set-point would set out."""
+        for name, rad, low, high in zip(self._joints, self._state.joint_pos, self._low, self._high, strict=True):
+            if not low - SLACK_RAD <= rad <= high + SLACK_RAD:
+                return f"{name} is measured at {rad:g} rad, outside {low:g} .. {high:g}"
+        return ""
 
     def disarm(self) -> None:
         """The set-point brakes, and no more go out: the controller holds the last one."""

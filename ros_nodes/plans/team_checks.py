@@ -13,7 +13,7 @@ from deploy.runtime.compatibility import check_measured, check_robot
 from deploy.shield import JointShieldParams, ShieldParams, owned_params
 from deploy.shield.joints.capsules import link_rows
 from hardware import RobotSpec, load_robot
-from hardware.drivers import check_options, device_of, driver_class, unmeasured_by
+from hardware.drivers import check_options, device_of, driver_class, unmeasured_by, usual_robot
 from hardware.overlay import SUFFIX
 from ros_nodes.messages.battery import check_charges
 from ros_nodes.messages.conversion import MOST_M
@@ -44,9 +44,11 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> tuple[Robot,
     bundle, key = absolute(robot.bundle, folder), "bundle"
     try:
         contract = load_bundle(bundle, team.trusted_keys, team.requires).contract
+        key = "driver"
+        usual = usual_robot(driver_class(robot.driver)) if robot.driver else ""
         key = "type"
         kind = absolute(robot.type, folder) if robot.type.endswith(SUFFIX) else robot.type
-        spec = load_robot(kind or contract.robot.name)
+        spec = load_robot(kind or usual or contract.robot.name)
         check_robot(contract, spec, bundle)
         key = "group"
         group = contract.group or spec.name

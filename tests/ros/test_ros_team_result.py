@@ -283,7 +283,7 @@ def test_a_driver_that_refuses_ends_its_team_and_its_robot_and_reason_are_said(
         monkeypatch.setenv(name, value)
     shutil.copy(pd_bundle, tmp_path / "pd.onnx")
     link = {"link": "udpin:127.0.0.1:0"}  # where nothing calls
-    robot = {"name": "cf1", "bundle": "pd.onnx", "driver": "px4", "options": link}
+    robot = {"name": "cf1", "bundle": "pd.onnx", "type": "crazyflie", "driver": "px4", "options": link}
     (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robot], "recorder": False}))
     began_s = time.monotonic()
     assert deploy([str(tmp_path / "team.yaml")], out_dir=tmp_path / "out") == 1

@@ -89,6 +89,15 @@ def test_two_robots_are_not_one_device(tmp_path, driver, first, second, device):
     assert device in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_drone_with_px4_is_an_x500_where_nothing_else_is_said(tmp_path):
+    """PX4 does not say what it flies: a policy for a Crazyflie gives an X500 a fiftieth of the thrust that it needs."""
+    robot = f"name: x1, bundle: {ZOO / 'hover.onnx'}, driver: px4, options: {{link: 'udpin:0.0.0.0:14540'}}"
+    with pytest.raises(TeamError, match=r"is for robot 'crazyflie', this robot has 'x500'"):
+        load_team(write(tmp_path, f"robots: [{{{robot}}}]"))
+    (given,) = load_team(write(tmp_path, f"robots: [{{{robot}, type: crazyflie}}]")).robots
+    assert given.type == "crazyflie"
+
+
 def arms(tmp_path, *hosts: str):
     each = f"bundle: {ZOO / 'reach-ur5e.onnx'}, driver: ur"
     robots = [
