@@ -80,7 +80,7 @@ def _readable(text: str) -> str:
     """Help without defaults that say nothing and lines that are empty because of it; long sentences wrapped."""
     lines = []
     for line in OVER_TWO_LINES.sub(r"\1", text).splitlines():
-        if line.startswith("│"):
+        if line.endswith("│"):  # it begins with another box's end where that is shorter
             kept = SAYS_NOTHING.sub("", line[:-1]).rstrip()
             if kept != "│":
                 lines.append(kept.ljust(len(line) - 1) + "│")
