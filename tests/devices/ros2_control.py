@@ -41,6 +41,7 @@ class Ros2Control(Device):
         super().__init__(body)
         self.is_active, self.silent, self.frozen, self.lacks_velocity = True, False, False, False
         self.loss = self.delay_s = 0.0  # of each message, each way
+        self.off_rad = 0.0  # what is measured, beside where the joints are
         self._arriving: deque[tuple[float, np.ndarray, float]] = deque()
         self._leaving: deque[tuple[float, JointState]] = deque()
         self._other: Publisher | None = None
@@ -141,7 +142,7 @@ class Ros2Control(Device):
     def _publish(self) -> None:
         order = sorted(range(6), key=lambda i: NAMES[i])
         message = JointState(name=[GRIPPER, *(self._names[i] for i in order)])
-        message.position = [0.01, *self._body.q[order].tolist()]
+        message.position = [0.01, *(self._body.q[order] + self.off_rad).tolist()]
         if not self.lacks_velocity:
             message.velocity = [0.0, *self._body.qd[order].tolist()]
         if not self.frozen:

@@ -104,6 +104,23 @@ def test_what_a_robot_does_not_do_any_more_is_a_fault_until_a_person_acts(monkey
         wait_until(lambda: (driver.read(), not driver.read_status().fault)[1], driver.read_status)
 
 
+def test_an_arm_is_not_armed_where_its_joints_cannot_be(monkeypatch):
+    """Its first set-point would be there, and the controller would go there at once."""
+    with pair(monkeypatch) as (device, driver):
+        device.order(off_rad=50.0)
+        wait_until(lambda: driver.read().joint_pos[0] > 40.0, "it is measured elsewhere")
+        driver.arm()
+        status = driver.read_status()
+        assert not status.armed and status.fault.startswith("shoulder_pan_joint is measured at 50 rad, outside -6.28")
+        time.sleep(0.3)
+        said = device.order()
+        assert said["setpoints"] == said["range"] == 0
+        device.order(off_rad=0.0)
+        wait_until(lambda: abs(driver.read().joint_pos[0]) < 1.0, "it is measured where it is again")
+        driver.arm()
+        assert driver.read_status().armed, driver.read_status()
+
+
 def test_a_second_commander_is_named(monkeypatch):
     with pair(monkeypatch) as (_, driver):
         other = load_driver("ros2_control", UR5E, controller="arm_controller", connect_s=20.0)
