@@ -75,9 +75,7 @@ def _late(name: str, values: Values, slow_s: float) -> Iterator[Drives]:
     yield Drives(f"{name}, {slow_s * 1e3:g} ms", values, slow_s)
 
 
-def fly_drives(
-    policy: Path, task: str, worlds: int, on_progress: Callable[[int], None]
-) -> dict[str, dict[str, float | str]]:
+def fly_drives(policy: Path, task: str, worlds: int, on_progress: Callable[[int], None]) -> dict[str, dict[str, float]]:
     """What a policy file of one arm or humanoid comes to on each plant, in `worlds` worlds, without and with shield.
 
     `on_progress` hears after each flight how many there are in all.
@@ -87,7 +85,7 @@ def fly_drives(
     with tempfile.TemporaryDirectory() as folder:
         for plant in chosen:
             changed = with_plant(task, spec, plant, Path(folder))
-            row: dict[str, float | str] = {}
+            row: dict[str, float] = {}
             for shield in (False, True):
                 result = evaluate(policy, changed, worlds, SEED, shield=shield)
                 what = "behind the shield" if shield else "without it"

@@ -128,7 +128,7 @@ class Px4Driver:
     def disarm(self) -> None:
         """Also in the air, where PX4 obeys us: a stop is final. Who else armed it, or has flown it, keeps it there."""
         if (self._asked_s is None or self._is_taken) and self._landed != ON_GROUND:
-            self._asked_s, self._is_arming, self._disarms_until_s = None, False, 0.0
+            self._asked_s, self._is_arming = None, False
             return
         self._asked_s, self._is_arming, self._refusal = None, False, ""
         self._disarms_until_s = time.monotonic() + ARM_WITHIN_S  # an order to arm may still be on its way

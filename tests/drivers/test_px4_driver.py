@@ -99,6 +99,16 @@ def test_a_stop_in_the_air_is_final(vehicle):
 
 
 @pytest.mark.slow
+def test_a_stop_in_the_air_that_is_said_again_at_once_still_stops_it(vehicle):
+    device, driver = vehicle
+    climb(device, driver)
+    driver.disarm()
+    driver.disarm()
+    wait_until(lambda: not device.order()["armed"], "its motors run on")
+    assert device.order()["mode"] == "OFFBOARD", "PX4 landed it for want of set-points"
+
+
+@pytest.mark.slow
 def test_who_takes_it_over_and_gives_it_back_has_no_motors_stopped_in_the_air(vehicle):
     """The shield disarms what left it. Given back at once, PX4 obeys set-points again, from whomever they come."""
     device, driver = vehicle
