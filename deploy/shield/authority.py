@@ -59,6 +59,7 @@ class Authority:
         self._on_change = on_change or (lambda change: None)
         self.state, self.reason = State.DISARMED, ""
         self.policy_waits = ""  # why the policy requests nothing, where it says so, or is not obeyed
+        self.device_waits = ""  # why the device does not act on commands yet, where a driver says so
         self._unready = "no state yet"  # why it cannot be armed
         self._left = ""
         self._idle_until_s = 0.0
@@ -153,7 +154,7 @@ class Authority:
         if self.state is State.STARTING and report.mode in (Mode.NOMINAL, Mode.FILTERED):
             report = replace(report, mode=Mode.HOLD, reason=self.reason)  # not yet the policy
         elif self.state is State.STARTING:
-            self.reason = report.reason
+            self.reason = self.device_waits or report.reason
         unknown = report.mode is Mode.OFF and bool(self.shield.spec.joints)  # it was never measured
         return None if unknown or not self._sends else command, report
 
@@ -189,11 +190,11 @@ class Authority:
         self, now_s: float, elapsed_s: float, context: Context, requested: ActuatorCommand | None, age_s: float
     ) -> tuple[ActuatorCommand | None, float]:
         """The request of a start, until the robot is there and the policy's own is good: then that."""
-        started = self.shield.start(elapsed_s, self._start)
+        started = None if self.device_waits else self.shield.start(elapsed_s, self._start)
         overdue = now_s - max(self._starting_since_s, self._waited_s) > START_WITHIN_S
         if started is None or context.state is None:
             if overdue:
-                self.come_down(now_s, f"not started within {START_WITHIN_S:g} s: no state")
+                self.come_down(now_s, f"not started within {START_WITHIN_S:g} s: {self.device_waits or 'no state'}")
             return None, age_s
         target, there = started
         silent = self.shield.fallback.check_request(requested, age_s)

@@ -73,8 +73,8 @@ class Fallback(Protocol):
     def load(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> np.ndarray | None:
         """What the drives hold besides the robot itself (U,) N m, after `elapsed_s` under the command `sent` (U,)."""
 
-    def doubt(self, state: RobotState, stamp_s: float) -> str:
-        """Why `state`, which is used, contradicts those before it, or an empty string."""
+    def doubt(self, state: RobotState, stamp_s: float, sent: np.ndarray) -> str:
+        """Why `state`, which is used, contradicts those before it, or what was `sent` last (U,), or an empty string."""
 
     def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
         """Why the request cannot be used, or an empty string."""

@@ -192,7 +192,7 @@ class Shield:
             self._trip(wrong_request if known.too_old("request") else "")
         if not wrong_state:
             self._load = self.fallback.load(known.state, self._sent, elapsed_s)
-        doubt = "" if wrong_state else self.fallback.doubt(known.state, known.measured_s["state"])
+        doubt = "" if wrong_state else self.fallback.doubt(known.state, known.measured_s["state"], self._sent)
         self._trip(doubt)
         in_the_way = self.fallback.check_way(known.state, known.around, elapsed_s)
         self._trip(in_the_way)

@@ -36,6 +36,7 @@ ERROR = 3  # severity of a STATUSTEXT up to which it is one
 RETURNS, LANDS, HOLDS = 3, 4, 5  # of COM_OBL_RC_ACT: what needs no sticks, and does not let it fall
 LONGEST_LOSS_S = 2.0
 OLDEST = (1, 14, 0)  # of PX4; the emulated one is 1.15
+SPOOL_UP_S = 1.0  # after arming, COM_SPOOLUP_TIME of commander_params.c: until then it is not to be moved
 STREAM_S = 1.0  # of set-points before PX4 is asked into OFFBOARD: https://docs.px4.io/main/en/flight_modes/offboard
 STREAM_HZ, BEAT_S, TIMESYNC_S = 50.0, 0.5, 0.2
 ARM_WITHIN_S = 4.0
@@ -79,6 +80,7 @@ class Px4Driver:
         self._refusal = ""
         self._disarms_until_s = 0.0
         self._is_arming = self._has_armed = False
+        self._armed_s = 0.0
         self._is_taken = False  # whether somebody else has flown it since it was armed
         self._is_ours = False  # whether this driver ever armed it; what another program flies is not ours to land
         self._newest: tuple[tuple[float, float, float], float] | None = None  # set-point that waits to be sent
@@ -147,7 +149,8 @@ class Px4Driver:
 
     def read_status(self) -> DeviceStatus:
         """Whether it obeys; what PX4 says of itself, and whether it knows where it is."""
-        return DeviceStatus(self._is_armed and self._mode == OFFBOARD, self._fault(time.monotonic()))
+        obeys = self._is_armed and self._mode == OFFBOARD and time.monotonic() > self._armed_s + SPOOL_UP_S
+        return DeviceStatus(obeys, self._fault(time.monotonic()))
 
     def write(self, command: ActuatorCommand) -> ActuatorCommand:
         target = np.clip(command.target, self._low, self._high)
@@ -243,7 +246,9 @@ class Px4Driver:
             self._bad_odometry = str(error)
 
     def _hear_beat(self, message: Any) -> None:
+        was_armed = self._is_armed
         self._mode, self._is_armed = mode_name(message.custom_mode), bool(message.base_mode & IS_ARMED)
+        self._armed_s = self._armed_s if was_armed else time.monotonic()
         self._has_armed = self._has_armed or self._is_armed
         self._is_taken = self._is_taken or (self._is_armed and self._mode != OFFBOARD and not self._is_arming)
         self._beat_s, self._heard = time.monotonic(), (time.monotonic(), time.time())

@@ -53,7 +53,7 @@ class DeviceTopic:
 
     def __init__(self, node: ManagedNode):
         self.mailbox = node.subscribe(DiagnosticArray, TOPIC, qos.LATCHED)
-        self._publishers, self._fault = 0, ""
+        self._publishers, self._fault, self._is_armed = 0, "", True
         self._speaker = OneSpeaker()
         self._is_unsure = False  # two spoke, or another one did, and since then who is left has said nothing
 
@@ -64,13 +64,19 @@ class DeviceTopic:
         if max(before, self._publishers) > 1:
             self._is_unsure = True  # whose a message was is not known
         elif not self._publishers:
-            self._fault, self._is_unsure, self._speaker = "", False, OneSpeaker()
+            self._fault, self._is_armed, self._is_unsure, self._speaker = "", True, False, OneSpeaker()
         elif taken is not None:
             self._is_unsure = not self._speaker.believes(self.mailbox.number)
             if not self._is_unsure:
                 fault = value_of(FAULT, taken[0])[:LONGEST]
+                self._is_armed = value_of(ARMED, taken[0]) != str(False)
                 self._fault = f"device: {fault}" if fault else ""
         return self._fault
+
+    def waits(self) -> str:
+        """Why the device does not act on commands yet; empty where it does, and where no driver says anything."""
+        self.hear()
+        return "" if self._is_armed else "device: it is not armed yet"
 
     def missing(self) -> str:
         """Why the robot must not be armed; empty for nothing."""

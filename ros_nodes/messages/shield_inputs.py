@@ -108,6 +108,10 @@ class ShieldInputs:
         """Why the robot has to come down: its own controller does not obey, or its battery is empty; or nothing."""
         return self._device.hear() or self._battery.run_down
 
+    def device_waits(self) -> str:
+        """Why the robot's own controller does not act on commands yet, or an empty string."""
+        return self._device.waits()
+
     def missing(self) -> list[str]:
         """What keeps the robot from being armed now."""
         clocks = self._clocks.differing(self._near)  # anybody may say something of a clock

@@ -222,7 +222,7 @@ class ShieldNode(TurnNode):
         if self._slow != (slow := now_s // SLOW_S):
             self._slow = slow
             strangers, waits = inputs.hear_slow(now_s)
-            authority.policy_waits = strangers or waits
+            authority.policy_waits, authority.device_waits = strangers or waits, inputs.device_waits()
             if trouble := inputs.lasting_trouble():
                 authority.come_down(now_s, trouble)
             if left := authority.left():

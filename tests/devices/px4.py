@@ -44,6 +44,7 @@ class Px4Device(UdpDevice):
         super()._clear()
         self.heard |= {"masks": [], "beyond": 0, "low": [np.inf] * 3, "high": [-np.inf] * 3}
         self.system, self.frame, self.version = 1, common.MAV_FRAME_LOCAL_NED, (1, 15)
+        self._frozen = None  # an estimate that stays, where it does
 
     def _boot(self) -> None:
         self._due = {message: (self.firmware.now_s, 1.0 / hz) for message, hz in RATES_HZ.items()}  # next, every s
@@ -53,6 +54,8 @@ class Px4Device(UdpDevice):
             self.firmware.parameters |= value
         elif name == "mode":
             self.firmware.ask_mode(value)
+        elif name == "frozen":
+            self._frozen = self.firmware.estimate if value else None
         elif name == "heartbeat_hz":
             self._due[0] = self.firmware.now_s, 1.0 / value
         elif name == "reboot":
@@ -99,7 +102,7 @@ class Px4Device(UdpDevice):
     def _send_stream(self, message: int) -> None:
         firmware, mavlink = self.firmware, self._mavlink
         at_ms, at_us = int(firmware.now_s * 1e3), int(firmware.now_s * 1e6)
-        position, velocity, quat, rates = (values.tolist() for values in firmware.estimate)
+        position, velocity, quat, rates = (values.tolist() for values in self._frozen or firmware.estimate)
         if message == 0:
             main, _, sub = firmware.mode.partition(".")
             custom = MAIN_MODE[main] << 16 | SUB_MODE.get(sub, 0) << 24

@@ -92,6 +92,23 @@ def test_who_takes_it_over_by_hand_keeps_it_until_a_person_acts(tmp_path):
         team.watch_until(ROBOT, lambda: device.order()["landed"], 20.0)
 
 
+def test_an_estimate_that_stays_on_the_ground_with_fresh_stamps_is_no_way_up(tmp_path):
+    with Emulated("px4") as device, rig(tmp_path, device.port) as team:
+        team.node.send(ROBOT, {"goal_pos": np.array(GOAL)})
+        team.start(f"{ROBOT}/driver", f"{ROBOT}/policy", f"{ROBOT}/shield", armed=False)
+        device.order(frozen=True)
+        team.watch(ROBOT, 0.5)
+        team.ask(ROBOT, "arm")
+        team.ask(ROBOT, "start")
+        team.watch_until(ROBOT, lambda: team.authority(ROBOT) == "FAULT", 20.0)
+        team.node.update()
+        assert "not measured to rise" in team.node.shields[0].reason
+        team.watch_until(ROBOT, lambda: device.order()["landed"], 10.0)
+        said = device.order()
+    print(f"it rose to {said['high'][2]:.2f} m")
+    assert said["high"][2] < 1.5
+
+
 def test_a_driver_that_nothing_reaches_lands_its_x500(tmp_path):
     """Its shield is killed: the driver has PX4 land it."""
     with Emulated("px4") as device, rig(tmp_path, device.port) as team:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from operated import Operated
-from shield_flight import HOVER, PARAMS
+from shield_flight import HOVER, PARAMS, SPEC
 
 from deploy.shield.authority import State
 from deploy.shield.drone.distance import OUTSIDE
@@ -190,3 +190,16 @@ def test_that_a_robot_in_flight_has_left_its_fence_is_said_once_and_not_of_one_t
     drone.data.qpos[1] = -PARAMS.geofence_high[1] - 2.0
     drone.fly(0.2)
     assert drone.authority.left() == ""
+
+
+def test_a_start_waits_until_the_device_acts_on_commands():
+    drone = Operated()
+    drone.authority.device_waits = "device: it is not armed yet"
+    drone.fly(0.1)
+    assert not drone.ask("arm") and not drone.ask("start")
+    drone.fly(3.0, request="hover")
+    assert drone.authority.state is State.STARTING and drone.authority.reason == "device: it is not armed yet"
+    assert drone.data.ctrl[0] == pytest.approx(SPEC.command_low[0]), "its motors idle"
+    drone.authority.device_waits = ""
+    drone.fly(5.0, request="hover")
+    assert drone.authority.state is State.POLICY

@@ -7,6 +7,7 @@ import pytest
 from shield_flight import HOVER, PARAMS, SPEC, Flight
 
 from deploy.shield import Mode
+from deploy.shield.fallback import StartCfg
 from hardware.rotation import rotate_inverse
 
 AWAY = np.float32([1.05 * HOVER[0], 0.0, 0.6, 0.0])  # tilts, and goes
@@ -68,3 +69,43 @@ def test_an_adversary_that_is_measured_with_noise_is_not_doubted():
             base_lin_vel=true.base_lin_vel + rotate_inverse(true.base_quat, vel_w),
         )
         assert flight.step(request, state=measured)[1].mode in (Mode.NOMINAL, Mode.FILTERED), flight.modes[-1]
+
+
+def climbing(flight: Flight, seconds: float, **kwargs) -> list[str]:
+    """Reasons of each step of a start on the ground."""
+    flight.shield.reset()
+    said = []
+    for _ in range(round(seconds / PARAMS.control_dt_s)):
+        target = flight.shield.start(PARAMS.control_dt_s, StartCfg())
+        said.append(flight.step(None if target is None else target[0], **kwargs)[1].reason)
+    return said
+
+
+@pytest.mark.parametrize("noise_m", [0.0, 0.005])
+def test_a_drone_whose_estimate_stays_on_the_ground_does_not_climb(noise_m):
+    flight, rng = Flight(pos=(0.0, 0.0, 0.03)), np.random.default_rng(0)
+    flight.fly(0.1, request=None)
+    ground, highest = flight.state(), 0.0
+    flight.shield.reset()
+    for _ in range(round(4.0 / PARAMS.control_dt_s)):
+        measured = replace(ground, base_pos=ground.base_pos + rng.normal(0.0, noise_m, 3))
+        target = flight.shield.start(PARAMS.control_dt_s, StartCfg())
+        flight.step(None if target is None else target[0], state=measured)
+        highest = max(highest, flight.data.qpos[2])
+    assert highest < 1.0, f"it climbed to {highest:.1f} m"
+    assert flight.data.qpos[2] < 0.1
+
+
+@pytest.mark.parametrize("thrust_scale", [0.82, 1.0, 1.2])
+def test_a_drone_with_worn_rotors_is_not_taken_for_one_that_does_not_rise(thrust_scale):
+    flight = Flight(pos=(0.0, 0.0, 0.03), thrust_scale=thrust_scale)
+    assert not any("rise" in reason for reason in climbing(flight, 3.0))
+    assert flight.data.qpos[2] > 0.3
+
+
+def test_a_drone_without_propellers_is_given_up_and_can_be_started_again():
+    flight = Flight(pos=(0.0, 0.0, 0.03), thrust_scale=0.0)
+    assert any("not measured to rise" in reason for reason in climbing(flight, 3.0))
+    flight.thrust_scale = 1.0
+    assert not any("rise" in reason for reason in climbing(flight, 3.0))
+    assert flight.data.qpos[2] > 0.5

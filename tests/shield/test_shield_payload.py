@@ -90,5 +90,5 @@ def test_what_an_arm_may_not_carry_is_refused_by_its_weight(name, kg):
     cell = carrying(name, kg, (0.9, 1.1))
     assert cell.modes[-1] is Mode.HOLD
     most = load_robot(name).payload_kg
-    reason = cell.shield.fallback.doubt(cell.measured[-1], 0.0)
+    reason = cell.shield.fallback.doubt(cell.measured[-1], 0.0, cell.shield.rest())
     assert f"kg in the hand, more than {most:g}" in reason

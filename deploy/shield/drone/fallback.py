@@ -8,7 +8,7 @@ import numpy as np
 from deploy.shield.drone.constraints import active_names
 from deploy.shield.drone.distance import check_inside, check_start
 from deploy.shield.drone.flight import dead_reckon, fly_to, motors_idle, sink_blind
-from deploy.shield.drone.motion import MotionCheck
+from deploy.shield.drone.motion import MotionCheck, RiseCheck
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.drone.words import in_words
 from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
@@ -27,6 +27,7 @@ LANDED_SPEED = 0.25  # m/s
 CLIMB_SPEED = 0.5  # m/s, of a take-off
 CARRIED_SPEED, CARRIED_S = 0.08, 1.0  # m/s, s: it has sunk no faster for so long ...
 CARRIED_LIFT = 0.88  # ... under less than this share of hover thrust: something carries it, also with strong rotors
+LIFTING = 1.1  # of hover thrust, under which a robot on the ground has to rise
 AIRBORNE_M = 0.25  # a robot that much above where it rests flies: there is nothing to take off from
 UP_WITHIN_M = 0.3  # of the height: rotors 10 % too weak hang 0.25 m lower
 CARROT_M = 0.25  # how far below the robot the landing point runs at most; rotors 10 % too strong still sink
@@ -45,9 +46,10 @@ class DroneFallback:
         assert spec.flight is not None
         self.params, self.spec = params, spec
         self._carried_n = CARRIED_LIFT * spec.flight.hover_thrust_n
+        self._lifting_n = LIFTING * spec.flight.hover_thrust_n
         self.holds_s = params.hold_s
         underground = (*params.geofence_low[:2], params.ground_z_m - 10.0)
-        self._motion = MotionCheck()
+        self._motion, self._rise = MotionCheck(), RiseCheck()
         self._landing_params = replace(params, geofence_low=underground)
         self._blind_params = replace(
             params, geofence_low=(-NO_FENCE_M,) * 3, geofence_high=(NO_FENCE_M,) * 3
@@ -56,6 +58,7 @@ class DroneFallback:
 
     def reset(self) -> None:
         self._take_off_m: float | None = None  # m, world, height to climb to; NaN where it flew already
+        self._rise.forget()
         self.trip()
 
     def keep(self, sent: np.ndarray | None) -> None:
@@ -84,8 +87,10 @@ class DroneFallback:
     def load(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> np.ndarray | None:
         return None
 
-    def doubt(self, state: RobotState, stamp_s: float) -> str:
-        return self._motion.doubt(state, stamp_s)
+    def doubt(self, state: RobotState, stamp_s: float, sent: np.ndarray) -> str:
+        """Also that it does not rise, until a reset: idle motors would not show it again."""
+        lifts = self._height_m(state) < self.params.landed_height_m and float(sent[0]) > self._lifting_n
+        return self._rise.doubt(stamp_s, lifts) or self._motion.doubt(state, stamp_s)
 
     def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
         return check_request(self.params, self.spec, requested, age_s)

@@ -12,6 +12,7 @@ WINDOW_S = 0.5  # over which positions and velocities are compared
 APART_M = 0.4  # between the ways that positions and velocities tell; velocities 0.1 s late stay below it
 GAP_S = 0.2  # without a measurement, after which it starts over
 SAME_S = 1e-4  # a measurement that is looked at twice
+RISES_WITHIN_S = 0.7  # off the ground: rotors that lost 20 % of their thrust lift it within 0.6 s
 
 
 class MotionCheck:
@@ -65,3 +66,25 @@ class MotionCheck:
 
     def _begin(self, pos: Sequence[float], stamp_s: float) -> None:
         self._there, self._since_s = pos, stamp_s
+
+
+class RiseCheck:
+    """Whether a robot on the ground is measured to rise when it is sent more thrust than its weight.
+
+    If it is not it stands without propellers, is held, or rises unseen, since its estimate of height stands still.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Start over."""
+        self._doubt, self._lifted_s, self._stamp_s = "", 0.0, -inf
+
+    def doubt(self, stamp_s: float, lifts: bool) -> str:
+        """Why the height measured at `stamp_s` is in doubt, or an empty string; `lifts`: what was sent until then."""
+        elapsed_s, self._stamp_s = stamp_s - self._stamp_s, stamp_s
+        self._lifted_s = self._lifted_s + min(max(elapsed_s, 0.0), GAP_S) if lifts else 0.0
+        if self._lifted_s > RISES_WITHIN_S:
+            self._doubt = f"not measured to rise within {RISES_WITHIN_S:g} s of thrust"
+        return self._doubt

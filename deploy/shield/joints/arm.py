@@ -102,7 +102,7 @@ class ArmFallback(JointFallback):
         lever = self._tool.rise(state.joint_pos, np.array(up))
         return GRAVITY * lever[self._limits.joint]
 
-    def doubt(self, state: RobotState, stamp_s: float) -> str:
+    def doubt(self, state: RobotState, stamp_s: float, sent: np.ndarray) -> str:
         """What the arm is not made to carry: its braking distances do not count on it."""
         most = self.spec.payload_kg
         if not most or self._rest_s < WEIGHED_S or self._kg <= SURELY * most + FRICTION_KG:

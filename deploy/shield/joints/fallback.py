@@ -58,7 +58,7 @@ class JointFallback:
     def load(self, state: RobotState, sent: np.ndarray, elapsed_s: float) -> np.ndarray | None:
         return None
 
-    def doubt(self, state: RobotState, stamp_s: float) -> str:
+    def doubt(self, state: RobotState, stamp_s: float, sent: np.ndarray) -> str:
         return ""
 
     def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
