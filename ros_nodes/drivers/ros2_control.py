@@ -30,6 +30,7 @@ LONGEST_WAIT_S = 0.1  # that a message is believed to have waited here: the syst
 COAST_S = 0.1  # without a target for so long the set-point comes to rest
 AWAY_RAD, AWAY_S = 0.3, 0.5  # a joint so far from its set-point, for so long, does not follow
 SLACK_RAD = 0.1  # by which a joint may be measured beyond its range
+STEADY_S = 0.25  # without a jump of what is measured, before it may be armed
 LOOK_S, STOP_S, REST_RAD_S = 0.1, 1.0, 1e-3
 COMMAND_HZ = (20.0, 1000.0)
 
@@ -59,12 +60,15 @@ class Ros2ControlDriver:
         self._low, self._high = np.array(spec.command_low), np.array(spec.command_high)
         rate = np.array([joint.stiffness / joint.damping for joint in spec.joints])  # 1/s
         max_velocity = np.array([joint.max_velocity for joint in spec.joints])
+        self._max_velocity = max_velocity
         self._drive = rate, max_velocity, min(joint.max_acceleration for joint in spec.joints)
         self._cycle_s = 1.0 / command_hz
         self._context: rclpy.Context | None = None  # of our own, where the process has none
         self._node: Node | None = None
-        self._state = empty_state(len(spec.joints))
+        self._state, self._next = empty_state(len(spec.joints)), empty_state(len(spec.joints))
         self._measured_s, self._away_since_s, self._look_s = -np.inf, np.inf, -np.inf
+        self._came_s, self._stamp_ns = -np.inf, 0  # the last good message, whatever its stamp says
+        self._jumped: tuple[float, str] = -np.inf, ""  # when a joint was measured where it cannot have gone, and which
         self._clock = DeviceClock()
         self._garbage = self._hindrance = self._fault = ""
         self._armed = False
@@ -108,7 +112,8 @@ class Ros2ControlDriver:
         self._hear()
         self.disarm()
         self._fault = self.read_status().fault
-        self._fault = self._fault or self._out_of_range()
+        jumped_s, jump = self._jumped
+        self._fault = self._fault or self._out_of_range() or (jump if time.monotonic() < jumped_s + STEADY_S else "")
         if self._fault:
             return
         with self._lock:
@@ -178,15 +183,37 @@ class Ros2ControlDriver:
         for message, arrived_ns in self._measured.drain():
             now_s = time.monotonic() - min(max(1e-9 * (time.time_ns() - arrived_ns), 0.0), LONGEST_WAIT_S)
             try:
-                stamp_ns = self._converter.read(message, self._state)
+                stamp_ns = self._converter.read(message, self._next)
             except MessageError as error:
                 self._garbage = f"{self._topic}: {str(error).removeprefix('joint_states: ')}"
-            else:
-                self._garbage, self._measured_s = "", self._clock.packet(1e-9 * stamp_ns, now_s)
+                continue
+            known = np.isfinite(self._next.joint_pos) & np.isfinite(self._next.joint_vel)
+            if not known.all():
+                self._garbage = f"{self._topic}: {self._joints[int(known.argmin())]} is measured as no finite number"
+                continue
+            if stamp_ns == self._stamp_ns:
+                continue
+            if jump := self._jump(now_s - self._came_s):
+                self._jumped = now_s, jump
+            self._state, self._next = self._next, self._state
+            self._garbage, self._came_s, self._stamp_ns = "", now_s, stamp_ns
+            self._measured_s = self._clock.packet(1e-9 * stamp_ns, now_s)
+
+    def _jump(self, elapsed_s: float) -> str:
+        """Which joint cannot have gone within `elapsed_s` to where it is measured next, or nothing."""
+        if not np.isfinite(elapsed_s):
+            return ""  # it is the first
+        way = np.abs(self._next.joint_pos - self._state.joint_pos)
+        if (beyond := way - self._max_velocity * elapsed_s - SLACK_RAD).max() <= 0.0:
+            return ""
+        which = int(beyond.argmax())
+        return f"{self._joints[which]} was measured to jump by {way[which]:.2f} rad: look at it, and arm it again"
 
     def _silence(self, now_s: float) -> str:
         if now_s - self._measured_s < SILENT_S:
             return ""
+        if now_s - self._came_s < SILENT_S:
+            return f"{self._topic} is stamped {now_s - self._measured_s:.1f} s late: was its clock set?"
         why = f" ({self._garbage})" if self._garbage else ""
         return f"{self._topic} says nothing new any more{why}"
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import rclpy
+from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.publisher import Publisher
@@ -41,7 +42,7 @@ class Ros2Control(Device):
         super().__init__(body)
         self.is_active, self.silent, self.frozen, self.lacks_velocity = True, False, False, False
         self.loss = self.delay_s = 0.0  # of each message, each way
-        self.off_rad = 0.0  # what is measured, beside where the joints are
+        self.off_rad = self.behind_s = 0.0  # what is measured, beside where the joints are; of its stamp
         self._arriving: deque[tuple[float, np.ndarray, float]] = deque()
         self._leaving: deque[tuple[float, JointState]] = deque()
         self._other: Publisher | None = None
@@ -146,7 +147,8 @@ class Ros2Control(Device):
         if not self.lacks_velocity:
             message.velocity = [0.0, *self._body.qd[order].tolist()]
         if not self.frozen:
-            self._stamp = self._broadcaster.get_clock().now().to_msg()
+            now = self._broadcaster.get_clock().now() - Duration(nanoseconds=round(1e9 * self.behind_s))
+            self._stamp = now.to_msg()
         message.header.stamp = self._stamp
         if random.random() >= self.loss:
             self._leaving.append((time.monotonic() + self.delay_s, message))

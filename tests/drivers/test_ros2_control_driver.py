@@ -80,6 +80,8 @@ def test_joints_go_where_they_are_asked_to_each_by_its_name(monkeypatch, kind):
         ({"silent": True}, "/joint_states says nothing new any more"),
         ({"frozen": True}, "/joint_states says nothing new any more"),
         ({"lacks_velocity": True}, "0 velocities"),
+        ({"off_rad": float("nan")}, "shoulder_pan_joint is measured as no finite number"),
+        ({"behind_s": 1.5}, "/joint_states is stamped 1.5 s late: was its clock set?"),
         ({"is_active": False}, "does not follow: is arm_controller active?"),
     ],
 )
@@ -97,7 +99,7 @@ def test_what_a_robot_does_not_do_any_more_is_a_fault_until_a_person_acts(monkey
 
         wait_until(says, driver.read_status, 4.0)
         assert not driver.read_status().armed
-        device.order(**{name: not value for name, value in order.items()})
+        device.order(**{name: 0.0 if isinstance(value, float) else not value for name, value in order.items()})
         wait_until(lambda: driver.read().age < 0.1, driver.read, 3.0)
         wait_until(lambda: driver.read_status().fault and not driver.read_status().armed, driver.read_status)
         driver.disarm()
@@ -117,8 +119,26 @@ def test_an_arm_is_not_armed_where_its_joints_cannot_be(monkeypatch):
         assert said["setpoints"] == said["range"] == 0
         device.order(off_rad=0.0)
         wait_until(lambda: abs(driver.read().joint_pos[0]) < 1.0, "it is measured where it is again")
+        time.sleep(0.3)  # it has jumped
         driver.arm()
         assert driver.read_status().armed, driver.read_status()
+
+
+def test_an_arm_is_not_armed_by_a_measurement_that_jumps(monkeypatch):
+    with pair(monkeypatch) as (device, driver):
+        before = float(driver.read().joint_pos[0])
+        device.order(off_rad=0.8)
+        wait_until(lambda: driver.read().joint_pos[0] > before + 0.5, "it is measured elsewhere")
+        driver.arm()
+        assert "was measured to jump by 0.80 rad" in driver.read_status().fault, driver.read_status()
+        device.order(off_rad=0.0)
+        wait_until(lambda: driver.read().joint_pos[0] < before + 0.1, "it is measured where it is again")
+        time.sleep(0.3)
+        driver.read()
+        driver.arm()
+        assert driver.read_status().armed, driver.read_status()
+        move(driver, np.zeros(6), 0.2)
+        assert not device.order()["jump"]
 
 
 def test_a_second_commander_is_named(monkeypatch):
