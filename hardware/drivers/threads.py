@@ -4,14 +4,21 @@ import time
 from collections.abc import Iterator
 from threading import Event
 
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # it goes on while the computer is suspended
 
-def beats(period_s: float, ended: Event) -> Iterator[None]:
-    """One every `period_s`, and a last one once it has `ended`; one that was missed does not come after."""
-    due_s = time.monotonic()
+
+def beats(period_s: float, ended: Event) -> Iterator[float]:
+    """One every `period_s`, and a last one once it has `ended`; one that was missed does not come after.
+
+    Each is how long ago the one before was, s: much more than `period_s` where the thread, its process or the computer
+    did not run. What a device was told before that is not to go on as if nothing had been.
+    """
+    due_s, before_s = time.monotonic(), time.clock_gettime(CLOCK)
     while not ended.is_set():
         due_s = max(due_s + period_s, time.monotonic() - period_s)
         ended.wait(max(0.0, due_s - time.monotonic()))
-        yield
+        passed_s, before_s = time.clock_gettime(CLOCK) - before_s, time.clock_gettime(CLOCK)
+        yield passed_s
 
 
 def in_one_line(error: Exception) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from hardware.drivers import DriverError
 from hardware.drivers.threads import beats, in_one_line
 from hardware.drivers.unitree_g1_guard import Guard
+from hardware.drivers.unitree_g1_others import Others
 from hardware.drivers.unitree_g1_packets import (
     CHARGE_AT,
     JOINTS,
@@ -23,9 +24,9 @@ from hardware.drivers.unitree_g1_packets import (
     damping_bytes,
     damping_keys,
     motors_of,
-    read_low_state,
     state_of,
 )
+from hardware.drivers.unitree_g1_states import States
 from hardware.legs import LegOdometry
 from hardware.names import nearest
 from hardware.spec import RobotSpec
@@ -35,10 +36,10 @@ PERIOD_S = 0.002  # of the driver's own thread: the rate of a G1's state
 RAMP_S = 0.01  # in which a new target is reached; on average it is a delay of half of that
 SILENT_S = 0.2  # without a target for so long the robot is damped
 FIRST_S = 1.0  # the same from arming to the first target
-LOST_S = 0.1  # without a state
 LAST_S = 0.1  # of damping before the driver leaves: one message alone may be lost
 LEGS_S = 0.01  # between two looks at the legs
-LOOK_S = 0.5  # for the writers of commands, between two looks
+CHARGE_S = 0.5  # between two looks at the battery
+ALONE_S = 0.5  # for so long, before it joins, another robot and another program are listened for
 HOT_C = 90  # of a motor, own choice: the vendor publishes none
 FEWER = {1: 23, 3: 27, 4: 23, 9: 14}  # mode_machine -> joints: g1_29dof_example.cpp, and unitree_mujoco for 4
 
@@ -76,11 +77,13 @@ class UnitreeG1Driver:
         self._legs_s = -math.inf  # when the legs were looked at
         self._link: Any = None
         self._guard: Guard | None = None
-        self._found: Any = None  # the newest record
-        self._measured_s = 0.0  # when it came (monotonic, s)
+        self._states = States()
+        self._lost_at = ""  # the time of day since which there is no state
         self._charge = math.nan
-        self._others: list[str] = []  # who else publishes commands
-        self._looked_s = 0.0
+        self._charge_s = 0.0
+        self._others: Others | None = None
+        self._held_up_s = 0.0  # for which the driver's own thread did not run just now
+        self._starts = 0  # of the robot, when it was armed
         self._mode_machine = 0
         self._armed = self._damps = False
         self._fault = ""  # that took the robot from us
@@ -111,13 +114,13 @@ class UnitreeG1Driver:
         In place of `connect`. DriverError in one line, also where another program commands the robot.
         """
         self._join(listens=True)
-        found, begun_s, last_s = [], time.monotonic(), self._measured_s
+        found, begun_s, last_s = [], time.monotonic(), self._states.measured_s
         try:
             while (passed_s := time.monotonic() - begun_s) < seconds:
                 self._listen()
-                if self._measured_s > last_s:
-                    last_s = self._measured_s
-                    found.append((last_s, state_of(self._found, self._motors)))
+                if self._states.measured_s > last_s:
+                    last_s = self._states.measured_s
+                    found.append((last_s, state_of(self._states.newest, self._motors)))
                 on_time(passed_s)
                 time.sleep(0.5 * PERIOD_S)
             self._check_alone()
@@ -139,37 +142,41 @@ class UnitreeG1Driver:
             self._link = Link(self._interface, self._domain, role=LISTENER if listens else DRIVER)
         except Exception as error:  # Cyclone's have no base of their own
             raise DriverError(f"{self._where}: {in_one_line(error)}") from error
+        self._others = Others(self._link, self._states)
         until_s = time.monotonic() + self._connect_s
-        while self._found is None or not (listens or self._link.is_heard()):
+        while self._states.newest is None or not (listens or self._link.is_heard()):
             self._listen()
-            if time.monotonic() > until_s:
-                missing = "nothing on rt/lowstate" if self._found is None else "no reader of rt/lowcmd"
+            if (now_s := time.monotonic()) > until_s:
+                missing = self._states.silence(now_s) if self._states.newest is None else "no reader of rt/lowcmd"
                 self._refuse(f"{missing} within {self._connect_s:g} s")
             time.sleep(0.01)
-        self._mode_machine = int(self._found["mode_machine"])
+        alone_s = time.monotonic() + ALONE_S
+        while time.monotonic() < alone_s:
+            self._listen()
+            time.sleep(PERIOD_S)
+        self._mode_machine = int(self._states.newest["mode_machine"])
         if joints := FEWER.get(self._mode_machine):
             self._refuse(f"mode_machine is {self._mode_machine}: a G1 with {joints} joints, {len(JOINTS)} are due")
         self._check_alone()
 
     def _check_alone(self) -> None:
-        """DriverError where another program commands it. A guard will end: until then nothing is sent."""
-        from hardware.drivers.unitree_g1_dds import PROGRAM
-
-        if PROGRAM in self._link.others():
-            self._refuse(f"{PROGRAM}; release the motion service (L2+R2 on the remote)")
+        """DriverError where it is not the only robot, or another program commands it."""
+        assert self._others is not None
+        if reason := self._others.refusal(time.monotonic()):
+            self._refuse(reason)
 
     def arm(self) -> None:
         """Hold the joints where they are, and obey from now on; not with a fault of the device."""
         if self._device_fault():
             return
-        pos = state_of(self._found, self._motors).joint_pos.astype(float)
+        pos = state_of(self._states.newest, self._motors).joint_pos.astype(float)
         assert self._guard is not None
         self._guard.watch(True)
         with self._lock:
             self._from = self._target = pos
             self._written_s = time.monotonic()
             self._due_s = self._written_s + FIRST_S
-            self._fault, self._armed, self._damps = "", True, True
+            self._fault, self._armed, self._damps, self._starts = "", True, True, self._states.starts
 
     def disarm(self) -> None:
         """Damp it: a G1 has no brakes."""
@@ -177,7 +184,7 @@ class UnitreeG1Driver:
             self._armed, self._fault = False, ""
 
     def read(self) -> RobotState:
-        found, measured_s = self._found, self._measured_s
+        found, measured_s = self._states.newest, self._states.measured_s
         state = state_of(found, self._motors)
         if measured_s - self._legs_s >= LEGS_S:
             self._legs.update(state, measured_s - self._legs_s)
@@ -231,15 +238,16 @@ class UnitreeG1Driver:
 
     def _device_fault(self) -> str:
         """Why it does not obey, or must not be made to."""
-        found = self._found
-        if (silent_s := time.monotonic() - self._measured_s) > LOST_S:
-            return f"nothing on rt/lowstate for {silent_s:.1f} s"
+        found, now_s = self._states.newest, time.monotonic()
+        if silence := self._silence(now_s):
+            return silence
         if found["mode_pr"]:
             return f"mode_pr is {found['mode_pr']}: ankles and waist are moved by their rods, not by pitch and roll"
         if found["mode_machine"] != self._mode_machine:
             return f"mode_machine has become {found['mode_machine']}, it was {self._mode_machine}"
-        if self._others:
-            return self._others[0]
+        assert self._others is not None
+        if other := self._others.take_part(now_s) if self._armed else self._others.may_take_part(now_s):
+            return other
         if self._guard is not None and not self._guard.is_there:
             return "the process that damps it without this driver has ended"
         errors = found["motors"]["error"][self._motors]
@@ -252,20 +260,34 @@ class UnitreeG1Driver:
             return f"motor of {self._names[joint]} has {hottest[joint]} degrees, {HOT_C} at most"
         return ""
 
+    def _silence(self, now_s: float) -> str:
+        """Why the robot is not heard, and since when; it says the same for as long as it lasts."""
+        if not (silence := self._states.silence(now_s)):
+            self._lost_at = ""
+            return ""
+        since_s = time.time() - (now_s - self._states.measured_s)
+        self._lost_at = self._lost_at or time.strftime("%H:%M:%S", time.localtime(since_s))
+        return f"{silence} since {self._lost_at}"
+
     def _run(self) -> None:
-        for _ in beats(PERIOD_S, self._ended):
+        for passed_s in beats(PERIOD_S, self._ended):
             try:
+                self._held_up_s = passed_s
                 self._listen()
                 self._send()
+                if self._guard is not None:
+                    self._guard.beat(time.monotonic())
             except Exception as error:  # of the network; this thread has to live on and say so
                 self._fault = f"link lost: {in_one_line(error)}"
 
     def _listen(self) -> None:
-        data, now_s = self._link.state(), time.monotonic()
-        if data is not None and (found := read_low_state(data)) is not None:
-            self._found, self._measured_s = found, now_s
-        if now_s - self._looked_s > LOOK_S:
-            self._looked_s, self._others = now_s, self._link.others()
+        frames, now_s = self._link.states(), time.monotonic()
+        for writer, data in frames:
+            self._states.take(writer, data, now_s)
+        if self._others is not None:
+            self._others.listen(now_s)
+        if now_s - self._charge_s > CHARGE_S:
+            self._charge_s = now_s
             if (battery := self._link.battery()) is not None:
                 self._charge = battery[CHARGE_AT] / 100.0
 
@@ -278,17 +300,19 @@ class UnitreeG1Driver:
             if not self._damps:
                 return
             q = self._at(now_s) if self._armed else None
-        if q is None:
-            self._link.send(damping_bytes(int(self._found["mode_machine"])))  # of another one it takes nothing
+        if q is None:  # of another mode it takes nothing
+            self._link.send(damping_bytes(int(self._states.newest["mode_machine"])))
         else:
             self._link.send(command_bytes(self._mode_machine, self._motors, q, self._kp, self._kd))
 
     def _leave(self, now_s: float) -> str:
         """Why the robot is to be damped now; or empty."""
-        if keys := damping_keys(self._found):
+        if keys := damping_keys(self._states.newest):
             return f"{keys} pressed on the remote"
+        if self._held_up_s > SILENT_S:
+            return f"this computer did not run its driver for {self._held_up_s:.1f} s"
         if now_s > self._due_s:
             return f"no target for {SILENT_S:g} s"
-        if self._others:
-            return self._others[0]
-        return ""
+        if self._states.starts != self._starts:
+            return "the robot has started again: its tick has gone back"
+        return "" if self._others is None else self._others.take_part(now_s)

@@ -8,7 +8,7 @@ import os
 import uuid
 from typing import Any
 
-from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsPublication
+from cyclonedds.builtin import BuiltinDataReader, BuiltinTopicDcpsParticipant, BuiltinTopicDcpsPublication
 from cyclonedds.core import InstanceState, Policy, Qos, ReadCondition, SampleState, ViewState
 from cyclonedds.domain import Domain, DomainParticipant
 from cyclonedds.idl import make_idl_struct
@@ -21,10 +21,11 @@ from cyclonedds.topic import Topic
 PLAIN_CDR = b"\0\1\0\0"  # little endian
 LOOPBACK = "lo"
 DRIVER, GUARD = "driver", "guard"  # who publishes commands for us
-LISTENER = "listener"  # who has no publisher of commands: by one, though silent, a driver would damp its robot
-PROGRAM = "another program publishes rt/lowcmd"
+LISTENER = "listener"  # who has no publisher of commands, and so cannot send any
+DEPTH = 8  # samples of several writers, which come between two looks
 NEWEST = Qos(Policy.Reliability.Reliable(0), Policy.History.KeepLast(1))
-HEARD = Qos(Policy.Reliability.BestEffort, Policy.History.KeepLast(1))
+HEARD = Qos(Policy.Reliability.BestEffort, Policy.History.KeepLast(DEPTH))
+ALIVE = ViewState.Any | SampleState.Any | InstanceState.Alive
 _domains: dict[int, Domain] = {}  # of this process; there is one of each number at most
 
 
@@ -84,17 +85,21 @@ class Link:
             _domains[domain] = Domain(domain, _config(interface))
         self.token = token or uuid.uuid4().hex
         self._participant = DomainParticipant(domain)
-        self._writer = None
+        marked = Policy.Userdata(f"{self.token} {role} {os.getpid()}".encode())
+        commands = Topic(self._participant, "rt/lowcmd", LowCmd_)
+        self._writer = self._commands = None
         if role != LISTENER:
-            commands = Topic(self._participant, "rt/lowcmd", LowCmd_)
-            mine = Qos(Policy.Userdata(f"{self.token} {role} {os.getpid()}".encode()), base=NEWEST)
-            self._writer = DataWriter(self._participant, commands, mine)
+            self._writer = DataWriter(self._participant, commands, Qos(marked, base=NEWEST))
+        if role != GUARD:
+            heard = Qos(marked, Policy.IgnoreLocal.Participant, base=HEARD)
+            self._commands = DataReader(self._participant, commands, heard)
         states = Topic(self._participant, "rt/lowstate", LowState_)
         self._states = DataReader(self._participant, states, HEARD)
         battery = Topic(self._participant, "rt/lf/bmsstate", BmsState_)
         self._battery = DataReader(self._participant, battery, HEARD)
         self._publications = BuiltinDataReader(self._participant, BuiltinTopicDcpsPublication)
-        self._alive = ReadCondition(self._publications, ViewState.Any | SampleState.Any | InstanceState.Alive)
+        self._participants = BuiltinDataReader(self._participant, BuiltinTopicDcpsParticipant)
+        self._alive = [ReadCondition(reader, ALIVE) for reader in (self._publications, self._participants)]
 
     def send(self, command: bytes) -> None:
         """Publish a LowCmd_; never waits."""
@@ -103,43 +108,84 @@ class Link:
         assert self._writer is not None
         self._writer.write(message)
 
-    def state(self) -> bytes | None:
-        """A LowState_ that has not been taken yet: the newest."""
-        return _newest(self._states)
+    def states(self) -> list[tuple[int, bytes]]:
+        """The LowState_ that have not been taken yet, at most the last `DEPTH`, each with its writer."""
+        return _taken(self._states)
 
     def battery(self) -> bytes | None:
         """A BmsState_ that has not been taken yet: the newest."""
-        return _newest(self._battery)
+        taken = _taken(self._battery)
+        return taken[-1][1] if taken else None
 
     def is_heard(self) -> bool:
-        """Whether somebody listens to the commands."""
-        return self._writer is not None and bool(self._writer.get_matched_subscriptions())
+        """Whether somebody listens to the commands who is none of these links: they listen for other programs."""
+        if self._writer is None:
+            return False
+        heard = map(self._writer.get_matched_subscription_data, self._writer.get_matched_subscriptions())
+        return any(endpoint is not None and not _mark(endpoint) for endpoint in heard)
 
-    def others(self) -> list[str]:
-        """Who publishes commands beside this link and those with its token, in words: first what is none of ours."""
-        found = (_stranger(each, self.token) for each in self._publications.read(256, self._alive))
-        return sorted({each for each in found if each}, key=lambda each: each != PROGRAM)
+    def commanders(self) -> list[int]:
+        """The writers whose commands have come since this was last asked, but for those with this link's token."""
+        if self._commands is None:
+            return []
+        return [writer for writer in {writer for writer, _ in _taken(self._commands)} if not self._is_ours(writer)]
+
+    def drivers(self) -> list[str]:
+        """Drivers as this one that there are beside it, in words, though they may send nothing yet."""
+        found = [(each, _mark(each)) for each in self._publications.read(256, self._alive[0])]
+        return sorted(
+            f"another driver may command it{self._where(each)}"
+            for each, mark in found
+            if each.topic_name == "rt/lowcmd" and mark and mark[0] != self.token and mark[1] == DRIVER
+        )
+
+    def about_commander(self, writer: int) -> str:
+        """Who sends commands by that writer, in words."""
+        endpoint = self._commands and self._commands.get_matched_publication_data(writer)
+        mark = _mark(endpoint) if endpoint else []
+        if mark and mark[1] == GUARD:
+            return f"process {mark[2]}, the guard of a driver that ended, damps it for up to 30 s"
+        return f"another {'driver' if mark else 'program'} publishes rt/lowcmd{self._where(endpoint)}"
+
+    def about_robot(self, writer: int) -> str:
+        """Whose states come by that writer, in words."""
+        return f"another robot publishes rt/lowstate{self._where(self._states.get_matched_publication_data(writer))}"
 
     def close(self) -> None:
         """Leave the domain."""
-        for each in filter(None, (self._publications, self._battery, self._states, self._writer, self._participant)):
+        readers = self._participants, self._publications, self._battery, self._states, self._commands
+        for each in filter(None, (*readers, self._writer, self._participant)):
             each._delete(each._ref)
 
+    def _is_ours(self, writer: int) -> bool:
+        assert self._commands is not None
+        endpoint = self._commands.get_matched_publication_data(writer)
+        return endpoint is not None and _mark(endpoint)[:1] == [self.token]
 
-def _newest(reader: Any) -> bytes | None:
-    taken = [sample.data for sample in reader.take(8) if sample.sample_info.valid_data]
-    return taken[-1] if taken else None
+    def _where(self, endpoint: Any) -> str:
+        """Of an endpoint, its process and its computer, as far as its participant says so, which Unitree's need not."""
+        found = self._participants.read(256, self._alive[1]) if endpoint else []
+        said = [policy for each in found if each.key == endpoint.participant_key for policy in each.qos]
+        values = {each.key: each.value for each in said if isinstance(each, Policy.Property)}
+        named = {"process": "__ProcessName", "pid": "__Pid", "on": "__Hostname", "at": "__NetworkAddresses"}
+        text = " ".join(f"{what} {values[key]}" for what, key in named.items() if key in values)
+        return f" ({text})" if text else ""
 
 
-def _stranger(endpoint: Any, token: str) -> str:
-    if endpoint.topic_name != "rt/lowcmd":
-        return ""
-    said = endpoint.qos
-    whose, *rest = (said[Policy.Userdata].data if Policy.Userdata in said else b"").decode(errors="replace").split(" ")
-    if whose == token:
-        return ""
-    guard = len(rest) == 2 and rest[0] == GUARD
-    return f"process {rest[1]}, the guard of a driver that ended, damps it for up to 30 s" if guard else PROGRAM
+def _taken(reader: Any) -> list[tuple[int, bytes]]:
+    """What has not been taken yet, each with its writer."""
+    return [
+        (sample.sample_info.publication_handle, sample.data)
+        for sample in reader.take(DEPTH)
+        if sample.sample_info.valid_data
+    ]
+
+
+def _mark(endpoint: Any) -> list[str]:
+    """Token, role and process of one of these links; empty for an endpoint of another program."""
+    data = endpoint.qos[Policy.Userdata].data if Policy.Userdata in endpoint.qos else b""
+    mark = data.decode(errors="replace").split(" ")
+    return mark if len(mark) == 3 and mark[1] in (DRIVER, GUARD, LISTENER) else []
 
 
 def _config(interface: str) -> str:

@@ -41,6 +41,9 @@ for index in range(256):
     TABLE.append(value)
 
 
+SERVICE = bytes(COMMAND_IN_C.size)  # what its motion service sends, whose commands are not known: it is dropped
+
+
 def crc32_core(data: bytes) -> int:
     crc = 0xFFFFFFFF
     for (word,) in struct.iter_unpack("<I", data):
@@ -94,11 +97,14 @@ class G1Device(Device):
         self._commands = DataReader(participant, self._topic, newest)
         self._states = DataWriter(participant, Topic(participant, "rt/lowstate", low_state), newest)
         self._battery = DataWriter(participant, Topic(participant, "rt/lf/bmsstate", bms), newest)
-        self._participant, self._service = participant, None
+        self._participant, self._service, self._takes_over = participant, None, False
+        self.corrupt = self.repeats = False  # what is wrong with the states that leave
+        self.swaps = False  # whether each second one overtakes the one before
         self.loss = self.delay_s = 0.0
         self.silent = False
         self.soc, self.celsius, self.remote, self.errors = 83, 40, "", {}
         self.zeros, self.imu_tilt, self.gyro_bias, self.noise = {}, [0.0, 0.0], [0.0] * 3, 0.0  # by motor, rad; rad/s
+        self._held, self._waits = b"", None
         self._coming: deque[tuple[float, bytes]] = deque()
         self._leaving: deque[tuple[float, bytes]] = deque()
         self._tick, self._battery_due, self._last_s = 0, 0, -math.inf
@@ -119,13 +125,22 @@ class G1Device(Device):
             time.sleep(max(0.0, next_s - time.monotonic()))
 
     @property
-    def takeover(self) -> bool:
-        """Whether the vendor's motion service publishes commands too."""
+    def service(self) -> bool:
+        """Whether the vendor's motion service is there, which may send nothing."""
         return self._service is not None
+
+    @service.setter
+    def service(self, on: bool) -> None:
+        self._service = DataWriter(self._participant, self._topic) if on else None
+
+    @property
+    def takeover(self) -> bool:
+        """Whether that service sends commands too."""
+        return self._takes_over
 
     @takeover.setter
     def takeover(self, on: bool) -> None:
-        self._service = DataWriter(self._participant, self._topic) if on else None
+        self.service = self._takes_over = on
 
     def say(self, orders: dict[str, Any]) -> dict[str, Any]:
         """{"logs": true}: also when commands came and states went."""
@@ -159,15 +174,39 @@ class G1Device(Device):
 
     def _say(self) -> None:
         now_s = time.monotonic()
+        if self._takes_over:
+            ddspy_write(self._service._ref, b"\0\1\0\0" + SERVICE)
         if not self.silent and random.random() >= self.loss:
             self._leaving.append((now_s + self.delay_s, self._state()))
             self._sent.append((self._tick, now_s))
         while self._leaving and self._leaving[0][0] <= now_s:
-            ddspy_write(self._states._ref, self._leaving.popleft()[1])
+            self._write(self._leaving.popleft()[1])
         if self._tick >= self._battery_due:
             self._battery_due = self._tick + 100
             bms = BMS.pack(1, 2, 0, *[0] * 40, *[0] * 3, 0, self.soc, 99, *[0] * 12, 0, 0, *[0] * 5, *[0] * 3)
             ddspy_write(self._battery._ref, b"\0\1\0\0" + bms)
+
+    def _write(self, state: bytes) -> None:
+        if self.repeats:
+            state = self._held or state
+        self._held = state
+        if self.corrupt:
+            state = state[:20] + bytes([state[20] ^ 1]) + state[21:]
+        if self.swaps and self._waits is None:
+            self._waits = state
+            return
+        waits, self._waits = self._waits, None
+        for each in filter(None, (state, waits)):
+            ddspy_write(self._states._ref, each)
+
+    @property
+    def tick(self) -> int:
+        """Of its controller; less than before where that has started again."""
+        return self._tick
+
+    @tick.setter
+    def tick(self, tick: int) -> None:
+        self._tick = self._battery_due = tick
 
     def _sensed(self, quat: list, gyro: list, q: list, dq: list, tau: list) -> tuple[list, list, list, list, list]:
         """As its sensors say it, whose zeros may be wrong, and whose IMU may be tilted by a roll and a pitch, rad."""

@@ -92,12 +92,13 @@ def test_what_takes_the_robot_from_us_damps_it_until_a_person_arms_it_again(robo
         while not hears and not driver.read_status().fault:
             follow(driver, HOME, 0.02)
             assert time.monotonic() < began + patience(2.0), fault
-        until(lambda fault=fault: driver.read_status().fault == fault)
+        until(lambda fault=fault: driver.read_status().fault.startswith(fault))
         until(lambda: device.order()["damped"], 0.5)
         device.order(**normal)
-        until(lambda fault=fault: "rt/lowcmd" not in fault or not driver._others)
+        until(lambda: not driver._device_fault())
         follow(driver, HOME, 0.1)
-        assert device.order()["damped"] and not driver.read_status().armed and driver.read_status().fault == fault
+        assert device.order()["damped"] and not driver.read_status().armed
+        assert driver.read_status().fault.startswith(fault)
     driver.arm()
     assert driver.read_status().armed
 
@@ -111,7 +112,7 @@ def test_who_only_listens_takes_nothing_from_it_and_hears_that_it_is_driven(robo
     follow(driver, HOME, 1.2)  # it looks for other programs twice a second
     link.close()
     assert driver.read_status().armed and not driver.read_status().fault
-    with pytest.raises(DriverError, match="another program publishes rt/lowcmd; release the motion service"):
+    with pytest.raises(DriverError, match=r"another driver may command it .* end that one"):
         load_driver("unitree_g1", G1, interface="lo", domain=domain).listen(0.5)
     driver.disarm()
 
@@ -124,7 +125,7 @@ def test_what_a_robot_reports_of_itself_is_a_fault_while_it_does(robot):
         ({"celsius": 95}, {"celsius": 40}, "has 95 degrees, 90 at most"),
         ({"mode_machine": 6}, {"mode_machine": 5}, "mode_machine has become 6, it was 5"),
         ({"mode_pr": 1}, {"mode_pr": 0}, "mode_pr is 1"),
-        ({"silent": True}, {"silent": False}, "nothing on rt/lowstate for"),
+        ({"silent": True}, {"silent": False}, "nothing on rt/lowstate since"),
     ):
         driver.disarm()
         device.order(**order)
@@ -228,7 +229,7 @@ def test_a_driver_that_is_killed_leaves_the_robot_damped(robot):
         print(f"damped within {1e3 * (time.monotonic() - killed):.0f} ms")
         again = load_driver("unitree_g1", G1, interface="lo", domain=domain)
         again.connect()
-        until(lambda: again.read_status().fault)
+        until(lambda: "guard" in again.read_status().fault)
         holds = re.fullmatch("process (\\d+), the guard of a driver that ended, .* 30 s", again.read_status().fault)
         again.arm()
         assert not again.read_status().armed and device.order()["damped"]
@@ -246,7 +247,7 @@ def test_what_cannot_be_driven_is_refused_in_one_line(robot):
     driver.stop()
     for order, message in (
         ({"mode_machine": 4}, "mode_machine is 4: a G1 with 23 joints, 29 are due"),
-        ({"mode_machine": 5, "takeover": True}, "release the mo"),
+        ({"mode_machine": 5, "takeover": True}, "another program publishes rt/lowcmd .*release the mo"),
     ):
         device.order(**order)
         with pytest.raises(DriverError, match=message) as refused:
