@@ -14,6 +14,7 @@ from hardware.types import ActuatorCommand
 START_WITHIN_S = 15.0  # take-off, home or stand-up; then it is given up
 
 SPEAKS_WITHIN_S = 0.5  # a policy that was asked for requests has said by then what it waits for
+GIVEN_UP_S = 10.0  # without a state of a robot on its feet whose program is to end: no one can see it down any more
 IDLE_S = 1.0  # for so long a drone that has come down is sent idle commands: one message may be lost
 ASKED = "on request"  # why a robot lands that is not in trouble
 ASKED_TO_END = f"{ASKED}: its program ends"  # as after Ctrl-C
@@ -66,6 +67,7 @@ class Authority:
         self._was_armed = False  # since then an arm is held also while it is disarmed
         self._trouble = ""  # why it lands, where no person asked for it
         self._blind_s = 0.0  # for which its state has been unknown in a landing
+        self._unseen_s = 0.0  # ... and in any state
         self._starting_since_s = 0.0
         self._waited_s = -inf  # when it was last there, and its policy waited for an operator
         self._last_s = -inf
@@ -138,6 +140,7 @@ class Authority:
             requested = None
         command, report = self.shield.step(now_s, context, requested, requested_age_s)
         self._mode = report.mode
+        self._unseen_s = self._unseen_s + elapsed_s if self.shield.blind() else 0.0
         if self.state is State.DISARMED:
             self._unready = self.shield.unready()
         if self.policy_waits and self.state is State.POLICY and "request" in report.reason:
@@ -171,6 +174,11 @@ class Authority:
     def rests(self) -> bool:
         """Whether nothing is left to bring down: not while a robot in FAULT is kept on its feet."""
         return self.state in AT_REST and not self._stands_in_fault
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether a robot on its feet has been silent for so long that a program which is to end need not wait on."""
+        return self._falls_disarmed and self._unseen_s > GIVEN_UP_S
 
     @property
     def _stands_in_fault(self) -> bool:

@@ -121,6 +121,14 @@ def unmeasured_by(driver: Any) -> tuple[str, ...]:
     return tuple(getattr(driver, "unmeasured", ()))
 
 
+def last_resort_of(name: str) -> str:
+    """What a person can do at a robot that its driver does not reach any more; empty where that is not known.
+
+    A driver class says so by its attribute `last_resort`.
+    """
+    return str(getattr(driver_class(name), "last_resort", ""))
+
+
 def shared_link(name: str, options: Mapping[str, Any]) -> str:
     """What one process alone can open, and several robots may be reached by, such as a radio; empty for no such link.
 

@@ -11,7 +11,7 @@ def beats(period_s: float, ended: Event) -> Iterator[float]:
     """One every `period_s`, and a last one once it has `ended`; one that was missed does not come after.
 
     Each is how long ago the one before was, s: much more than `period_s` where the thread, its process or the computer
-    did not run. What a device was told before that is not to go on as if nothing had been.
+    did not run. What a device was commanded before is not to go on as if nothing had been.
     """
     due_s, before_s = time.monotonic(), time.clock_gettime(CLOCK)
     while not ended.is_set():

@@ -51,6 +51,7 @@ class UnitreeG1Driver:
     """
 
     unmeasured = ("base_pos", "base_lin_vel")
+    last_resort = "hold it by its gantry, L2+B on its remote, then its battery switch: what its motors do is not known"
     stops_disarmed = True  # by its own damping, without the stiffness that targets of a stopped shield still have
 
     def __init__(self, spec: RobotSpec, interface: str, domain: int = 0, connect_s: float = 10.0):

@@ -139,7 +139,9 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     from deploy.bundle import load_bundle
     from deploy.runtime.compatibility import lacks_firmware
     from deploy.shield import owned_params, untried_limits
+    from deploy.shield.authority import GIVEN_UP_S
     from hardware import load_robot
+    from phalanx.ending import promise, waits
     from phalanx.verification.verdict import warn_of_files
     from ros_nodes.mission.deploy import RESULT
     from ros_nodes.mission.run_team import LANDING_S, Listener, run_team
@@ -164,9 +166,8 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         if kept := kept_stop(robot):
             said = f"{robot.name} is STOPPED still ({kept}); once it is up: phalanx operate reset {robot.name}"
             err.print(said, markup=False, soft_wrap=True)
-    on_feet = [r.name for r, s in zip(team.robots, specs, strict=True) if not (s.flight or s.fixed_base)]
-    stands = f"; what stands on its feet waits for: phalanx operate disarm {' '.join(on_feet)}" if on_feet else ""
-    hint = f"; what flies lands first, for {LANDING_S:g} s at most{stands}; Ctrl-C again stops all"
+    kinds = {robot.name: spec for robot, spec in zip(team.robots, specs, strict=True)}
+    hint = f"; {waits(kinds, team.simulated, LANDING_S, GIVEN_UP_S)}; Ctrl-C again stops all"
 
     def say_up(after_s: float, by_a_person: bool, stopped: Sequence[str]) -> None:
         how = ": phalanx operate arm NAME" if by_a_person else ""
@@ -176,9 +177,9 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         err.print(f"{robot}: {what}", markup=False, soft_wrap=True)
 
     with results_folder(out_dir, RUNS) as folder:
-        promise = f"team of {file}: Ctrl-C lands it and ends, logs are in {folder / 'logs'}"
+        first = f"team of {file}: at Ctrl-C {promise(kinds, team.simulated)}; logs are in {folder / 'logs'}"
         listener = Listener(
-            starts=lambda: out.print(promise, markup=False),
+            starts=lambda: out.print(first, markup=False),
             fails=lambda why: err.print(f"failed: {why}", markup=False, soft_wrap=True),
             up=say_up,
             waits=say,
@@ -205,6 +206,8 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
             out.print(f"result             {folder / RESULT}", markup=False)
         if result["failures"]:
             out.print(f"report             {page}", markup=False)
+    for robot, why in result["left"].items():
+        err.print(f"phalanx: {robot} was left as it is: {why}", markup=False, soft_wrap=True)
     return 1 if result["failures"] or result["unwritten"] else 0
 
 

@@ -1,9 +1,15 @@
-"""Of what a process printed, the line that says how it ended."""
+"""Of what a process printed, the line that says how it ended; and lines that differ in their numbers only."""
 
+import re
 from collections.abc import Sequence
 
 TRACEBACK = "Traceback (most recent call last):"
 ERRORS, NEWS = ("[ERROR]", "[FATAL]"), "[INFO]"
+
+
+def kind_of(text: str) -> str:
+    """A text without its numbers, which are measured again and again."""
+    return re.sub(r"\d[\d.:]*", "", text)
 
 
 def telling_line(lines: Sequence[str]) -> str:

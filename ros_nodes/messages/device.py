@@ -7,6 +7,7 @@ from rclpy.duration import Duration
 
 from hardware.types import DeviceStatus
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
+from ros_nodes.lifecycle.log_lines import kind_of
 from ros_nodes.messages import qos
 from ros_nodes.messages.conversion import set_stamp
 from ros_nodes.messages.diagnostics import value_of
@@ -15,6 +16,7 @@ from ros_nodes.messages.first_speaker import OneSpeaker
 TOPIC = "device"
 ARMED, FAULT = "armed", "fault"
 EVERY_NS = 1_000_000_000
+AGAIN_NS = 10_000_000_000  # between two of a log's lines that differ in their numbers only
 LONGEST = 200  # characters of a fault
 
 
@@ -29,9 +31,13 @@ class DevicePublisher:
         self._message = DiagnosticArray(status=[self._status])
         self._said: DeviceStatus | None = None
         self._last_ns = 0
+        self._logged_ns: dict[str, int] = {}  # when a kind of fault was to be logged last
 
     def update(self, status: DeviceStatus, now_ns: int) -> bool:
-        """Publish `status` at `now_ns` (the node's clock) where it is time; whether its fault is a new one."""
+        """Publish `status` at `now_ns` (the node's clock) where it is time; whether its fault is to be logged.
+
+        That is a new one; one that differs by its numbers only, or comes and goes, once in `AGAIN_NS`.
+        """
         before, self._said = self._said, status
         if status != before or abs(now_ns - self._last_ns) >= EVERY_NS:
             self._last_ns = now_ns
@@ -41,7 +47,13 @@ class DevicePublisher:
             self._status.values = [KeyValue(key=key, value=value) for key, value in values.items()]
             set_stamp(self._message.header.stamp, now_ns)
             self._publisher.publish(self._message)
-        return bool(status.fault) and (before is None or status.fault != before.fault)
+        if not status.fault or (before is not None and status.fault == before.fault):
+            return False
+        kind = kind_of(status.fault)
+        if kind in self._logged_ns and abs(now_ns - self._logged_ns[kind]) < AGAIN_NS:
+            return False
+        self._logged_ns[kind] = now_ns
+        return True
 
     def health(self) -> tuple[bytes, str, dict[str, str]]:
         """Of what was said last, for `/diagnostics`."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -14,13 +13,15 @@ from typing import Any
 
 from deploy.shield.authority import State
 from hardware import load_robot
+from hardware.drivers import last_resort_of
 from ros_nodes.lifecycle.bring_up import NotUp
+from ros_nodes.lifecycle.log_lines import kind_of
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.lifecycle.processes import Processes
 from ros_nodes.lifecycle.transport import transport_settings
 from ros_nodes.mission.deploy import CONFIG, RESULT, unwritten
 from ros_nodes.mission.launch_plan import NOT_UP, Node, plan
-from ros_nodes.mission.team_log import TeamLog
+from ros_nodes.mission.team_log import NOT_DOWN, TeamLog
 from ros_nodes.operation.arming import ARM_S
 from ros_nodes.operation.monitor import Monitor, monitoring
 from ros_nodes.operation.robot_monitor import SILENT
@@ -73,7 +74,8 @@ def run_team(file: Path, out: Path, listener: Listener | None = None) -> dict[st
     """Start the nodes of the team file and watch them until Ctrl-C or SIGTERM; then shields end first, then all others.
 
     ROS is that of the environment: domain, discovery range, middleware. Returns what `TeamLog` heard, with the share of
-    a core that each process took and `armable_after_s`, when all nodes were up; it is in `RESULT` in `out` too. A
+    a core that each process took, `armable_after_s`, when all nodes were up, and `left`, why robots could not be
+    brought down and what a person can do; it is in `RESULT` in `out` too. A
     process that ends by itself, a recorder too, is a failure, and the others go on, as long as there is a shield and
     all nodes could be brought up. One with policies or shields is started again, once, as by launch files: robots of
     its own are DISARMED then, or STOPPED.
@@ -118,6 +120,7 @@ class _RunningTeam:
         self._team = [robot.name for robot in given.robots]
         self._simulated_robots = given.simulated
         specs = {robot.name: load_robot(robot.type) for robot in given.robots}
+        self._drivers = {robot.name: robot.driver for robot in given.robots}
         self._on_feet = [name for name, spec in specs.items() if not (spec.flight or spec.fixed_base)]
         self._simulated = list(given.simulated) == self._team  # with a real robot among them a person arms all of them
         self._ordered = {name for order in team_mission(given).orders for name in order.commands}
@@ -179,7 +182,14 @@ class _RunningTeam:
             if ctrl_c.count > pressed and each["why"].startswith(State.STOPPED.name):
                 each["why"] += "; Ctrl-C was pressed a second time"
         result["failures"] = sorted([*seen, *self._failures], key=lambda failure: failure["t_s"])
+        left = {each["robot"]: each["why"] for each in seen if each["why"].startswith(NOT_DOWN)}
+        result["left"] = {name: f"{why}; {self._last_resort(name)}" for name, why in left.items()}
         return result
+
+    def _last_resort(self, robot: str) -> str:
+        """What is left to a person where a robot could not be brought down."""
+        driver = self._drivers[robot]
+        return (last_resort_of(driver) if driver else "") or "stop it by its own switch, and look at it"
 
     @property
     def _age_s(self) -> float:
@@ -232,14 +242,9 @@ class _RunningTeam:
         """The failures of robots that nothing was done with; `busy`: of those that may wait for the machine only."""
         found = self._log.idle(self._ordered)
         for each in found:  # what was so all the time is not the machine's doing
-            stands = self._waits is not None and _kind(self._waits.get(each["robot"], "")) == _kind(each["why"])
+            stands = self._waits is not None and kind_of(self._waits.get(each["robot"], "")) == kind_of(each["why"])
             each["why"] += "" if stands else busy
         return [{**each, "t_s": round(t_s, 3)} for each in found]
-
-
-def _kind(why: str) -> str:
-    """A reason without its numbers, which are measured again and again."""
-    return re.sub(r"\d[\d.]*", "", why)
 
 
 def _is_of_one(silence: dict[str, Any], failures: list[dict[str, Any]]) -> bool:

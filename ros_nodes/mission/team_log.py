@@ -15,6 +15,7 @@ RATES_S = 1.0  # between two looks at the rates
 IN_THE_AIR = (State.LANDING.name, State.STARTING.name, State.POLICY.name)  # what a state of such a robot begins with
 TROUBLE = tuple(state.name for state in (State.LANDING, State.STOPPED, State.FAULT))
 ON_REQUEST = (ASKED, ASKED_TO_END)  # why a robot lands that is in no trouble
+NOT_DOWN = "not known to be down"
 ON_GROUND = (*(state.name for state in AT_REST), SILENT, "")
 
 
@@ -149,7 +150,6 @@ class TeamLog:
                 found.append((event, f"{now}: {reason}"))
             if self._ended_s is not None and event is last.get(robot) and now.startswith(IN_THE_AIR):
                 waited_s = time.monotonic() - self._began_s - self._ended_s
-                found.append(
-                    (event, f"not known to be down {waited_s:.0f} s after it was asked to land: last in {now}")
-                )
+                why = f": {reason}" if reason and reason not in ON_REQUEST else ""
+                found.append((event, f"{NOT_DOWN} {waited_s:.0f} s after it was asked to land: last in {now}{why}"))
         return found

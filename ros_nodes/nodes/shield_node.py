@@ -9,7 +9,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from deploy.shield import Shield
-from deploy.shield.authority import AT_REST, Authority, Change, State
+from deploy.shield.authority import AT_REST, GIVEN_UP_S, Authority, Change, State
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.fallback import StartCfg
 from hardware import load_robot
@@ -109,9 +109,16 @@ class ShieldNode(TurnNode):
         return f"the robot is {state.name}: {'disarm' if state is State.FAULT else 'land'} it first, or stop it"
 
     def wind_down(self) -> bool:
-        """Land, and end when the robot is at rest. A humanoid stands then: disarm it, or stop it by a second signal."""
+        """Land, and end when the robot is at rest. A humanoid stands then: disarm it, or stop it by a second signal.
+
+        One of which nothing is heard any more is given up: its driver stops it as far as that is heard.
+        """
         authority = self._authority
         if authority is None or authority.rests:
+            return True
+        if authority.is_given_up:
+            said = f"{self.robot_name}: given up, for nothing was heard of it for {GIVEN_UP_S:g} s"
+            self.get_logger().error(said, once=True)
             return True
         self._orders.wind_down()
         return False

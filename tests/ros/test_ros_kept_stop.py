@@ -35,5 +35,5 @@ def test_a_stop_that_is_kept_of_a_real_robot_is_named_before_anything_starts(pd_
     )
     said = "cf1 is STOPPED still (a person, 12:00); once it is up: phalanx operate reset cf1"
     assert done.returncode == 1 and said in done.stdout.splitlines(), done.stdout
-    assert done.stdout.index(said) < done.stdout.index("Ctrl-C lands it and ends"), done.stdout
+    assert done.stdout.index(said) < done.stdout.index("at Ctrl-C cf1 and cf2 land; logs are in"), done.stdout
     assert "cf2 is STOPPED" not in done.stdout

@@ -1,10 +1,16 @@
 """A Unitree G1 in ROS 2, from its policy file to its motors: the nodes speak Fast DDS, its driver Cyclone DDS."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import patience
 from places import ZOO
 
 pytest.importorskip("rclpy")
@@ -13,7 +19,8 @@ from emulated import Emulated
 from ros_rig import Rig, standing
 
 from hardware import load_robot
-from ros_nodes.lifecycle.processes import free_domain_id
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.messages.local_orders import ask_here
 
 pytestmark = [pytest.mark.ros, pytest.mark.alone]
 G1 = load_robot("g1")
@@ -101,3 +108,40 @@ def test_a_g1_walks_as_it_is_commanded_and_knows_how_far(tmp_path):
         print(f"walked {walked:.3f} m, by its legs {state.base_pos[0] - from_m:.3f} m")
         assert 1.0 < walked < 2.0 and said["tilt"] < 0.2 and said["out_of_range"] == 0, said
         assert state.base_pos[0] - from_m == pytest.approx(walked, abs=0.1)
+
+
+def test_a_deployment_whose_g1_is_gone_ends_after_ctrl_c_and_says_what_is_left_to_do(tmp_path):
+    """It waited for ever, and its log grew by ten lines a second."""
+    dds, ros = free_domain_id(), free_domain_id()
+    robot = {"name": "g1", "bundle": str(STAND), "driver": "unitree_g1", "options": {"interface": "lo", "domain": dds}}
+    (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robot], "recorder": False}))
+    command = [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")]
+    environment = os.environ | ros_environment(ros) | {"XDG_STATE_HOME": str(tmp_path)}
+    with (
+        Emulated("unitree_g1", "--domain", str(dds)) as device,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as team,
+    ):
+        try:
+            first = team.stdout.readline()
+            assert "at Ctrl-C g1 stands until it is disarmed" in first and "land" not in first, first
+            assert "can be armed" in team.stdout.readline()
+            until = time.monotonic() + patience(10.0)
+            while not device.order()["stiff"]:
+                ask_here("arm", ["g1"], ros, patience(2.0))
+                assert time.monotonic() < until
+            device.kill()
+            began = time.monotonic()
+            time.sleep(1.0)
+            team.send_signal(signal.SIGINT)
+            _, said = team.communicate(timeout=patience(30.0))
+        finally:
+            if team.poll() is None:
+                team.kill()
+    print(f"ended {time.monotonic() - began:.1f} s after the robot was gone")
+    assert team.returncode == 1
+    stopping = next(line for line in said.splitlines() if line.startswith("stopping"))
+    assert "stopped and given up, where it is not heard for 10 s" in stopping and "30 s" not in stopping, stopping
+    last = said.splitlines()[-1]
+    assert "g1 was left as it is" in last and "nothing on rt/lowstate" in last and "L2+B" in last, said
+    log = "".join(file.read_text() for file in (tmp_path / "out" / "logs").glob("*shield*"))
+    assert log.count("g1: nothing on rt/lowstate") <= 3, log

@@ -1,0 +1,21 @@
+"""What `phalanx deploy` says of Ctrl-C fits each kind of robot."""
+
+from hardware import load_robot
+from phalanx.ending import promise, waits
+
+SPECS = {"cf1": load_robot("crazyflie"), "ur": load_robot("ur5e"), "g1": load_robot("g1")}
+
+
+def test_drones_land_arms_brake_and_humanoids_stand_until_a_person_disarms_them():
+    assert promise(SPECS, ()) == "cf1 lands, ur brakes and is held, g1 stands until it is disarmed"
+    said = waits(SPECS, (), 30.0, 10.0).split("; ")
+    assert said[:2] == ["cf1 lands, for 30 s at most", "ur brakes and is held, for 30 s at most"]
+    assert "phalanx operate disarm g1" in said[2] and "not heard for 10 s" in said[2] and "30 s" not in said[2]
+    for name, wrong in (("ur", "land"), ("g1", "land"), ("cf1", "disarm")):
+        assert wrong not in waits({name: SPECS[name]}, (), 30.0, 10.0)
+    assert waits({"g1": SPECS["g1"]}, ("g1",), 30.0, 10.0) == "g1 stands, for 30 s at most"
+
+
+def test_many_robots_are_counted():
+    assert promise({f"cf{i}": SPECS["cf1"] for i in range(8)}, ()) == "8 drones land"
+    assert promise({"a": SPECS["ur"], "b": SPECS["ur"]}, ()) == "a and b brake and are held"
