@@ -29,12 +29,20 @@ input()
 arm(driver)
 fly(driver, SPECS[name], (0.0, 0.0, 0.8), 60.0, lambda: driver.read().base_pos[2] > 0.6)
 print("flies", flush=True)
-fly(driver, SPECS[name], (0.0, 0.0, 0.8), 60.0)
+said = []
+def say():
+    if (fault := driver.read_status().fault) and fault not in said:
+        print(fault, flush=True)
+        said.append(fault)
+fly(driver, SPECS[name], (0.0, 0.0, 0.8), 60.0, say)
 """
 
 
 def flier(name: str, port: int) -> subprocess.Popen[str]:
-    """A process with a driver of the device at `port`, which flies as soon as it has a line to read, and says so."""
+    """A process with a driver of the device at `port`, which flies as soon as it has a line to read, and says so.
+
+    Then it says each new fault.
+    """
     return subprocess.Popen(
         [sys.executable, "-c", FLIES, name, str(port)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

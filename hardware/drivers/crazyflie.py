@@ -21,6 +21,7 @@ from hardware.drivers.addresses import crazyflie_of
 from hardware.drivers.crazyflie_packets import STATE, setpoint_packet, state_of, thrust_of_signal, thrust_signal
 from hardware.drivers.crazyflie_ping import PERIOD_S, Ping
 from hardware.drivers.device_clock import DeviceClock
+from hardware.drivers.threads import running_s
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
 
@@ -30,6 +31,7 @@ SLOW_S = 0.1  # round trip beyond which commands come later than the shield coun
 SILENT_S = 1.0  # without news of its health
 LONGEST_LANDING_S = 10.0
 ARM_WITHIN_S = 1.0
+LEVELS_S = 0.5  # without a set-point the firmware levels it then, and would obey the next one as if nothing had been
 SURE_M = 0.1  # standard deviation of each axis beyond which the estimated position is not one
 PREFLIGHT_MS = 60_000  # the firmware disarms what is armed and does not fly for so long; the most that it takes is 65 s
 PROTOCOL = 12  # crazyflie-firmware's crtp_commander and platformservice.c, of which packets and bits are
@@ -83,6 +85,7 @@ class CrazyflieDriver:
         self._has_armed = False  # whether it ever was; what another program flies is not ours to land
         self._device_ms = 0  # of the newest state
         self._clock = DeviceClock(1e-3 * CLOCK_MS)
+        self._held_up = ""  # that this computer did not run while it was armed
         self._outbox = _Newest()
 
     @staticmethod
@@ -134,14 +137,14 @@ class CrazyflieDriver:
         self._wait_for_a_state()
 
     def arm(self) -> None:
-        self._asked_s, self._has_armed = time.monotonic(), True
+        self._asked_s, self._has_armed, self._held_up = time.monotonic(), True, ""
         self._cf.supervisor.send_arming_request(True)
 
     def disarm(self) -> None:
         """Not in flight where another one armed it: a driver that has just begun leaves it to its firmware."""
         if self._asked_s is None and self._info & IS_FLYING:
             return
-        self._asked_s = None
+        self._asked_s, self._held_up = None, ""
         self._outbox.put(setpoint_packet(0, np.zeros(3)))
         self._cf.supervisor.send_arming_request(False)
 
@@ -165,7 +168,7 @@ class CrazyflieDriver:
 
     def read_status(self) -> DeviceStatus:
         """What its supervisor says, and whether it knows where it is."""
-        is_armed, fault = bool(self._info & IS_ARMED), self._lost or self._fault(self._info)
+        is_armed, fault = bool(self._info & IS_ARMED), self._lost or self._held_up or self._fault(self._info)
         if self._ping is not None and self._ping.trip_s > SLOW_S:
             radio = self.shared_link({"uri": self._uri})
             slow = f"the link's round trip takes {1e3 * self._ping.trip_s:.0f} ms, {1e3 * SLOW_S:g} at most"
@@ -258,7 +261,10 @@ class CrazyflieDriver:
         """Send the newest set-point whenever there is one: a slow link makes older ones worthless. It pings too."""
         from cflib.crtp.crtpstack import CRTPPacket, CRTPPort
 
+        began_s = running_s()
         while (payload := self._outbox.take(PERIOD_S)) is not None:
+            if (held_s := running_s() - began_s) > PERIOD_S + LEVELS_S and self._asked_s is not None:
+                self._held_up = f"this computer did not run its driver for {held_s:.1f} s: it levelled meanwhile"
             cf = self._cf
             if cf is None or self._ping is None:
                 return
@@ -268,6 +274,7 @@ class CrazyflieDriver:
                 packet.data = payload
                 cf.send_packet(packet)
             self._ping.send_if_due()
+            began_s = running_s()
 
 
 class _Newest:

@@ -7,17 +7,22 @@ from threading import Event
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # it goes on while the computer is suspended
 
 
+def running_s() -> float:
+    """A clock, s, by which a thread sees that it was held up."""
+    return time.clock_gettime(CLOCK)
+
+
 def beats(period_s: float, ended: Event) -> Iterator[float]:
     """One every `period_s`, and a last one once it has `ended`; one that was missed does not come after.
 
     Each is how long ago the one before was, s: much more than `period_s` where the thread, its process or the computer
     did not run. What a device was commanded before is not to go on as if nothing had been.
     """
-    due_s, before_s = time.monotonic(), time.clock_gettime(CLOCK)
+    due_s, before_s = time.monotonic(), running_s()
     while not ended.is_set():
         due_s = max(due_s + period_s, time.monotonic() - period_s)
         ended.wait(max(0.0, due_s - time.monotonic()))
-        passed_s, before_s = time.clock_gettime(CLOCK) - before_s, time.clock_gettime(CLOCK)
+        passed_s, before_s = (now_s := running_s()) - before_s, now_s
         yield passed_s
 
 

@@ -30,7 +30,7 @@ class Others:
             self._looked_s, self._drivers = now_s, self._link.drivers()
 
     def take_part(self, now_s: float) -> str:
-        """Who commands the robot too, or is commanded with it, in words; empty for nobody."""
+        """Who commands the robot too, or is commanded with it, in words; empty for none."""
         if writer := self._states.other(now_s):
             return f"{self._link.about_robot(writer)}; {ONE_ROBOT}"
         return self._commands(now_s)

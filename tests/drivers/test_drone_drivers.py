@@ -2,13 +2,14 @@
 
 import contextlib
 import re
+import signal
 import threading
 import time
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from drones import SPECS, arm, bench, connected, fly, rest, wait_until
+from drones import SPECS, arm, bench, connected, flier, fly, rest, wait_until
 from emulated import Emulated
 from patience import patience
 
@@ -153,3 +154,33 @@ def test_a_state_that_is_overtaken_by_newer_ones_is_not_read_after_them(pair):
     driver.stop()
     steps_back = np.sum(np.diff(measured_s) < -0.005)
     assert steps_back < 10, "about 20 where overtaken states are read; single steps are of the estimate of its clock"
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "fault"),
+    [
+        ("crazyflie", "cflib", "this computer did not run its driver for 1."),
+        ("px4", "pymavlink", "flown in mode AUTO.LAND by its own failsafe"),
+    ],
+)
+def test_a_driver_that_stood_still_for_longer_than_its_devices_watchdog_says_so_for_as_long_as_it_flies(
+    name, package, fault
+):
+    """It flew on as if nothing had been: a Crazyflie takes set-points again until its motors stop, after 2 s."""
+    pytest.importorskip(package)
+    with Emulated(name) as device:
+        if name == "px4":
+            device.order(parameters={"COM_OF_LOSS_T": 0.5})
+        process = flier(name, device.port)
+        try:
+            process.stdin.write("fly\n")
+            process.stdin.flush()
+            assert process.stdout.readline().strip() == "flies"
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(1.2)
+            process.send_signal(signal.SIGCONT)
+            threading.Timer(patience(5.0), process.kill).start()
+            assert any(fault in line for line in process.stdout), "it never said so"
+        finally:
+            process.kill()
+            process.wait()
