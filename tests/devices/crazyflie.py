@@ -158,10 +158,10 @@ class CrazyflieDevice(UdpDevice):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--start", type=float, nargs=3, default=(0.0, 0.0, 0.02))
-    parser.add_argument("--version", type=int, default=12)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--port", type=int, default=0, help="UDP port that it listens on; 0: any, which it prints")
+    parser.add_argument("--start", type=float, nargs=3, default=(0.0, 0.0, 0.02), help="where it stands, x y z in m")
+    parser.add_argument("--version", type=int, default=12, help="of its protocol")
     arguments = parser.parse_args()
     firmware = Firmware(tuple(arguments.start))
     CrazyflieDevice(arguments.port, firmware, arguments.version).run()

@@ -142,8 +142,10 @@ class Crazyradio(Device):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--starts", type=json.loads, default=[[0.0, 0.0, 0.02]])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--starts", type=json.loads, default=[[0.0, 0.0, 0.02]], help="JSON: where each Crazyflie stands, x y z in m"
+    )
     Crazyradio(parser.parse_args().starts).run()
 
 

@@ -5,6 +5,7 @@ each line of JSON, {} or {"user_stop": true}, with a line of JSON. franky-sim ha
 control unit says and does then is added here.
 """
 
+import argparse
 import json
 import math
 import select
@@ -91,6 +92,7 @@ def say_user_stop(watch) -> None:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     with MujocoSimulator(enable_visualization=False) as simulator:
         robot = simulator.add_robot(initial_q=HOME, initial_hand_width=0.08)
         watch = Watch(robot)

@@ -189,10 +189,15 @@ class Px4Device(UdpDevice):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--client", type=int, default=0)
-    parser.add_argument("--start", type=float, nargs=3, default=(0.0, 0.0, 0.2289))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--port", type=int, default=0, help="UDP port that it listens on; 0: any, which it prints")
+    parser.add_argument(
+        "--client",
+        type=int,
+        default=0,
+        help="UDP port of this computer that it speaks to; 0: that of whoever spoke last",
+    )
+    parser.add_argument("--start", type=float, nargs=3, default=(0.0, 0.0, 0.2289), help="where it stands, x y z in m")
     arguments = parser.parse_args()
     Px4Device(arguments.port, Firmware(tuple(arguments.start)), arguments.client).run()
 

@@ -4,6 +4,7 @@ MAVSDK's server takes commands, tells parameters, and reads and writes messages.
 its HEARTBEAT is given PX4's number on its way out. Orders come as lines of JSON on stdin.
 """
 
+import argparse
 import json
 import queue
 import socket
@@ -146,5 +147,6 @@ class MavsdkVehicle(Device):
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     log_subscribe(lambda *said: True)  # it would go to stdout, where answers go
     MavsdkVehicle(Firmware()).run()

@@ -157,11 +157,16 @@ class Ros2Control(Device):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--domain", type=int, required=True)
-    parser.add_argument("--kind", choices=("forward", "trajectory"), default="forward")
-    parser.add_argument("--prefix", default="")
-    parser.add_argument("--interface", default="position")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--domain", type=int, required=True, help="ROS domain")
+    parser.add_argument(
+        "--kind",
+        choices=("forward", "trajectory"),
+        default="forward",
+        help="its controller: forward_command_controller or joint_trajectory_controller",
+    )
+    parser.add_argument("--prefix", default="", help="of the names of its joints")
+    parser.add_argument("--interface", default="position", help="what its controller commands")
     parser.add_argument("--measured", action="store_true", help="a trajectory begins where the joints are")
     arguments = parser.parse_args()
     os.environ.update(ros_environment(arguments.domain))

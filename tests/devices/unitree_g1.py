@@ -242,9 +242,9 @@ def rotate(a: list, b: list) -> list:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--domain", type=int, required=True)
-    parser.add_argument("--mode-machine", type=int, default=5)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--domain", type=int, required=True, help="DDS domain")
+    parser.add_argument("--mode-machine", type=int, default=5, help="which G1 it says that it is")
     arguments = parser.parse_args()
     device = G1Device(arguments.domain, Body(), arguments.mode_machine)
     print("lo", flush=True)

@@ -2,9 +2,10 @@
 
 Written from Universal Robots' RTDE guide and script manual (see `devices.ur_rtde` and `devices.ur_script`); imports
 nothing of the driver. `python -m devices.ur` prints its address, of this computer; then
-answers each line of JSON, {} or {"stop": "protective"}, with a line of JSON.
+answers each line of JSON, {} or {"stop": "protective"}, with a line of JSON, until Ctrl-D.
 """
 
+import argparse
 import json
 import random
 import selectors
@@ -256,15 +257,22 @@ def received(link: socket.socket) -> bytes:
         return b""
 
 
-def main() -> None:
-    controller = Controller()
+def serve(controller: Controller) -> tuple[Server, str]:
+    """At an address of this computer whose ports are free."""
     while True:
         host = f"127.{random.randint(1, 254)}.{random.randint(0, 255)}.{random.randint(1, 254)}"
         try:
-            server = Server(controller, host)
-            break
+            return Server(controller, host), host
         except OSError:
             continue
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--host", help="address of this computer that it is reached at, such as 127.0.0.5; else any")
+    arguments = parser.parse_args()
+    controller = Controller()
+    server, host = (Server(controller, arguments.host), arguments.host) if arguments.host else serve(controller)
     threading.Thread(target=server.run, daemon=True).start()
     print(host, flush=True)
     for line in sys.stdin:
