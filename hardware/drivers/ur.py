@@ -27,6 +27,8 @@ START_S, STOP_S = 2.0, 1.0
 ASK_S = 0.5  # between two questions to the dashboard, and two attempts to connect
 LONGEST_SESSION = 2**31 - 1
 UNTAKEN = 150  # set-points of 0.3 s that our program did not take; after 0.2 s without any its watchdog has ended it
+OLD_S = 0.1  # of a state, from which on it does not say where the arm is
+SLACK_RAD = 0.1  # by which a joint may be measured beyond its range
 LARGEST_M = 0.5  # of a payload's centre of mass from the flange, along an axis: beyond it mm are meant
 
 
@@ -87,7 +89,7 @@ class UrDriver:
             dashboard = Dashboard(self._host)
             try:
                 if (model := dashboard.ask("get robot model")) not in MODELS:
-                    raise DriverError(f"it is a {model}, not a UR5e")
+                    raise DriverError(f"it is a {model[:40]}, not a UR5e")
                 self._hear_control(dashboard)
             finally:
                 dashboard.close()
@@ -101,7 +103,7 @@ class UrDriver:
     def arm(self) -> None:
         """Run the program that follows set-points, the first of which is where the arm is."""
         self.disarm()
-        self._fault = self.read_status().fault
+        self._fault = self.read_status().fault or self._unknown_place()
         if self._fault:
             return
         assert self._said is not None
@@ -125,6 +127,16 @@ class UrDriver:
             return
         with self._lock:
             self._armed = self._session == session
+
+    def _unknown_place(self) -> str:
+        """Why it is not known where the arm is, or which joint is where it cannot be; the first set-point is there."""
+        assert self._said is not None
+        if (silent_s := time.monotonic() - self._said_s) > OLD_S:
+            return f"its last state is {silent_s:.1f} s old, {OLD_S:g} at most"
+        for name, rad, i in zip(JOINTS, self._said.q, self._order, strict=True):
+            if not self._low[i] - SLACK_RAD <= rad <= self._high[i] + SLACK_RAD:  # as for what is no number
+                return f"{name} is measured at {rad:.3f} rad, outside {self._low[i]:.3f} .. {self._high[i]:.3f}"
+        return ""
 
     def disarm(self) -> None:
         """Its program brakes and ends; the arm's controller holds it."""

@@ -40,6 +40,7 @@ class Controller:
         self.version, self.model = (5, 11), "UR5"
         self.stop, self.remote, self.robot_mode, self.speed_fraction = "", True, 7, 1.0
         self.teach = self.paused = self.keep_payload = self.frozen = False
+        self.off_rad = 0.0  # of its elbow: what is measured, beside where the joint is
         self.spoils = ""  # "short": states lack their end; "nan": positions are none; "text": no states, but messages
         self.loss, self.delay_s = 0.0, 0.0  # share of states that are skipped; delay of each way
         self.body = Body()
@@ -122,6 +123,10 @@ class Controller:
     @property
     def runtime_state(self) -> int:
         return 1 if self.program is None else 4 if self.paused else 2
+
+    @property
+    def measured(self) -> np.ndarray:
+        return self.body.q + self.off_rad * np.eye(6)[2]
 
     @property
     def timestamp(self) -> float:

@@ -29,7 +29,7 @@ OUTPUTS = (
         "timestamp": ("DOUBLE", lambda c: (c.timestamp,)),
         "target_q": ("VECTOR6D", lambda c: c.body.target),
         "target_qd": ("VECTOR6D", lambda c: c.body.velocity),
-        "actual_q": ("VECTOR6D", lambda c: c.body.q),
+        "actual_q": ("VECTOR6D", lambda c: c.measured),
         "actual_qd": ("VECTOR6D", lambda c: c.body.qd),
         "robot_mode": ("INT32", lambda c: (c.robot_mode,)),
         "safety_mode": ("INT32", lambda c: ({"": 1, "protective": 3, "safeguard": 5, "emergency": 7}[c.stop],)),

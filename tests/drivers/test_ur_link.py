@@ -1,15 +1,23 @@
 """The links of a UR5e that are slow, lossy, silent or garbled, and a driver that dies; with an emulated one."""
 
 import os
+import random
+import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
+from contextlib import ExitStack, contextmanager, suppress
 
 import numpy as np
 import pytest
 import ur_arm
-from ur_arm import AWAY, HOME, NOTHING_BROKEN, armed, arrive, broken, follow, wait_for
+from patience import patience
+from ur_arm import AWAY, HOME, NOTHING_BROKEN, UR5E, armed, arrive, broken, follow, wait_for
+
+from hardware.drivers import DriverError, load_driver
 
 pytestmark = pytest.mark.real_time
 device, arm = ur_arm.device, ur_arm.arm  # fixtures
@@ -98,3 +106,78 @@ def test_a_controller_that_sends_no_states_that_can_be_read_has_lost_its_link_un
     wait_for(lambda: arm.read().age < 0.05, 4.0)
     arm.disarm()
     armed(arm)
+
+
+def test_an_arm_is_not_armed_while_a_joint_is_measured_where_it_cannot_be_or_nothing_new_is_known(arm, device):
+    programs = device.order()["programs"]
+    device.order(off_rad=3.0)
+    wait_for(lambda: arm.read().joint_pos.max() > 4.0)
+    arm.arm()
+    assert not arm.read_status().armed
+    said = arm.read_status().fault
+    assert re.fullmatch(r"elbow_joint is measured at [45]\.\d+ rad, outside -3\.142 \.\. 3\.142", said), said
+    device.order(off_rad=0.0, frozen=True)
+    try:
+        wait_for(lambda: arm.read().age > 0.12)
+        arm.arm()
+        assert not arm.read_status().armed and arm.read_status().fault
+    finally:
+        device.order(frozen=False)
+    assert device.order()["programs"] == programs, "no program was sent"
+    wait_for(lambda: arm.read().age < 0.05, 4.0)
+    armed(arm)
+
+
+TALK = {  # what a peer says again and again, at a port of the arm, and what is said of it
+    "dashboard": (
+        [(29999, b"")],
+        r"port 29999 of 127\.\d+\.\d+\.\d+ did not answer 'is it the dashboard server' within 3 s",
+    ),
+    "dashboard dribbles": ([(29999, b".")], r"port 29999 of .* did not answer 'is it the dashboard server' within 3 s"),
+    "dashboard floods": ([(29999, b"\0" * 4096)], r"port 29999 of .* is no dashboard server"),
+    "states": (
+        [(29999, b"UR5\n"), (30004, b"\0\5M\0\0")],
+        r"port 30004 of .* did not answer 'does it speak version 2 of RTDE' within 3 s",
+    ),
+    "silence": (
+        [(29999, b"UR5\n"), (30004, b"")],
+        r"port 30004 of .* did not answer 'does it speak version 2 of RTDE' within 3 s",
+    ),
+}
+
+
+@pytest.mark.parametrize(("talk", "why"), TALK.values(), ids=TALK)
+def test_a_peer_that_talks_and_does_not_answer_is_given_up_in_one_line(talk, why):
+    address = f"127.77.{os.getpid() % 250}.{random.randint(1, 250)}"
+    with ExitStack() as stack:
+        for port, text in talk:
+            stack.enter_context(talking(address, port, text))
+        began = time.monotonic()
+        with pytest.raises(DriverError, match=rf"^UR5e at {address}: {why}") as raised:
+            load_driver("ur", UR5E, host=address).connect()
+    assert time.monotonic() - began < patience(4.0) and "\n" not in str(raised.value)
+
+
+@contextmanager
+def talking(address, port, text):
+    """A server that says `text` ten times a second to who connects, and listens to nothing."""
+    ended = threading.Event()
+    with socket.create_server((address, port)) as listening:
+        listening.settimeout(0.1)
+
+        def serve():
+            links = []
+            while not ended.wait(0.1):
+                with suppress(OSError):
+                    links.append(listening.accept()[0])
+                for link in links:
+                    with suppress(OSError):
+                        link.sendall(text)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
