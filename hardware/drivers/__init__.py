@@ -129,6 +129,15 @@ def last_resort_of(name: str) -> str:
     return str(getattr(driver_class(name), "last_resort", ""))
 
 
+def needed_hz(driver: Any) -> float:
+    """Measurements a second without which a driver, or a class of them, does not do its work; 0: no more than asked.
+
+    One whose set-points follow its device's measurements, or whose device sends fewer than the specification's sensor
+    does, says so by its attribute `needed_hz`.
+    """
+    return float(getattr(driver, "needed_hz", 0.0))
+
+
 def shared_link(name: str, options: Mapping[str, Any]) -> str:
     """What one process alone can open, and several robots may be reached by, such as a radio; empty for no such link.
 

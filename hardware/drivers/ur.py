@@ -35,6 +35,8 @@ LARGEST_M = 0.5  # of a payload's centre of mass from the flange, along an axis:
 class UrDriver:
     """One UR5e. Threads hold its links; calls come from another one and do not wait, but for connect, arm and stop."""
 
+    needed_hz = 1.0 / CYCLE_S  # each state is answered with a set-point
+
     def __init__(
         self, spec: RobotSpec, host: str, payload_kg: float = 0.0, payload_m: Sequence[float] = (0.0, 0.0, 0.0)
     ):

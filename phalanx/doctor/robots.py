@@ -20,11 +20,14 @@ from hardware.drivers import (
     HasStatus,
     ReportsPlant,
     load_driver,
+    needed_hz,
     unmeasured_by,
 )
 from hardware.spec import RobotSpec
 from hardware.types import RobotState
 from phalanx.doctor.check import Check, Status
+from phalanx.doctor.links import link_hint, rate_hint
+from phalanx.doctor.starved import Starved
 from phalanx.doctor.usb import usb_permission
 from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.domain import given_domain
@@ -46,6 +49,7 @@ class Seen:
     seconds: float = 0.0
     unknown: set[str] = field(default_factory=set)  # fields that were not finite
     places: list[np.ndarray] = field(default_factory=list)  # m, of new measurements
+    busy: str = ""  # what kept this computer from looking, see `Starved`
 
     @property
     def hz(self) -> float:
@@ -79,6 +83,7 @@ def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]
     except ValueError as error:
         yield "options", "fail", str(error), "its page in docs/hardware lists its options"
         return
+    starved = Starved()
     try:
         begun_s = time.monotonic()
         try:
@@ -88,15 +93,17 @@ def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]
                 yield _firmware(driver)
             yield _plant(driver, robot, team)
             seen = look(driver, spec)
-            asked_hz = float(robot.options.get("state_hz", spec.sensor_hz))
-            yield from _measurements(
-                seen, spec, asked_hz, 1 / load_bundle(robot.bundle, team.trusted_keys).contract.control_dt_s
-            )
-            yield from _said(driver, team.charges(robot).get("least_charge", LEAST_CHARGE))
+            asked_hz = needed_hz(driver) or float(robot.options.get("state_hz", spec.sensor_hz))
+            control_hz = 1 / load_bundle(robot.bundle, team.trusted_keys).contract.control_dt_s
+            enough_hz = STEADY * asked_hz if needed_hz(driver) else min(STEADY * asked_hz, 2 * control_hz)
+            hint = rate_hint(robot.driver, robot.options)
+            yield from _measurements(seen, spec, asked_hz, enough_hz, control_hz, hint)
+            yield from _said(driver, team.charges(robot).get("least_charge", LEAST_CHARGE), seen.busy)
         finally:
             driver.stop()
     except (ValueError, OSError) as error:
-        yield "link", "fail", str(error), "its page in docs/hardware says how it is set up; is it deployed already?"
+        busy = f"; {said}" if (said := starved.says()) else ""
+        yield "link", "fail", str(error), link_hint(robot.driver, robot.options) + busy
 
 
 def _stop(robot: Robot) -> Iterator[tuple[str, Status, str, str]]:
@@ -144,7 +151,7 @@ def _plant(driver: Driver, robot: Robot, team: Team) -> tuple[str, Status, str, 
 
 def look(driver: Driver, spec: RobotSpec, seconds: float = LOOK_S) -> Seen:
     """Read at twice the sensor rate; what is not newer than the last one by half a period is the same."""
-    seen, period_s = Seen(), 1 / spec.sensor_hz
+    seen, period_s, starved = Seen(), 1 / spec.sensor_hz, Starved()
     all_fields = OF_JOINTS if spec.fixed_base else tuple(each.name for each in fields(RobotState))
     needed = set(all_fields) - set(unmeasured_by(driver))
     begun_s, last_s = time.monotonic(), -np.inf
@@ -156,26 +163,27 @@ def look(driver: Driver, spec: RobotSpec, seconds: float = LOOK_S) -> Seen:
             seen.ages_s.append(float(state.age))
             if "base_pos" in needed:
                 seen.places.append(np.array(state.base_pos))
-        time.sleep(0.5 * period_s)
-    seen.seconds = time.monotonic() - begun_s
+        starved.sleep(0.5 * period_s)
+    seen.seconds, seen.busy = time.monotonic() - begun_s, starved.says()
     return seen
 
 
 def _measurements(
-    seen: Seen, spec: RobotSpec, asked_hz: float, control_hz: float
+    seen: Seen, spec: RobotSpec, asked_hz: float, enough_hz: float, control_hz: float, hint_hz: str
 ) -> Iterator[tuple[str, Status, str, str]]:
+    """Of `asked_hz` at least `enough_hz` are needed; `hint_hz`: why they may not come over this link."""
     if seen.unknown:
         unknown = ", ".join(sorted(seen.unknown))
         hint = "the device does not know them yet: position source, calibration?"
         yield "measurements", "fail", f"{unknown} not finite", hint
-    enough_hz = min(STEADY * asked_hz, 2 * control_hz)
     status: Status = "ok" if seen.hz >= enough_hz else "warn" if seen.hz >= STEADY * control_hz else "fail"
-    hint = "" if status == "ok" else f"the policy runs at {control_hz:g} Hz: link quality, other programs on the link?"
+    hint = "" if status == "ok" else seen.busy or hint_hz
     yield "rate", status, f"{seen.hz:.1f} Hz of {asked_hz:g}", hint
     params, age_s = make_shield_params(spec), float(np.quantile(seen.ages_s, 0.99)) if seen.ages_s else np.inf
     warn_s = params.warn_periods * params.control_dt_s
     status = "ok" if age_s <= warn_s else "warn" if age_s <= params.act_s else "fail"
-    hint = "" if status == "ok" else f"late from {1e3 * warn_s:.0f} ms on, and given up at {1e3 * params.act_s:.0f} ms"
+    limits = f"late from {1e3 * warn_s:.0f} ms on, and given up at {1e3 * params.act_s:.0f} ms"
+    hint = "" if status == "ok" else "; ".join(filter(None, (limits, seen.busy)))
     yield "age", status, f"p99 {1e3 * age_s:.1f} ms", hint
     if len(seen.places) > 1 and "base_pos" not in seen.unknown:
         drift_m = float(np.linalg.norm(seen.places[-1] - seen.places[0]))
@@ -183,7 +191,7 @@ def _measurements(
         yield "estimate", "warn" if hint else "ok", f"moved by {100 * drift_m:.1f} cm in {seen.seconds:.0f} s", hint
 
 
-def _said(driver: Driver, least_charge: float) -> Iterator[tuple[str, Status, str, str]]:
+def _said(driver: Driver, least_charge: float, busy: str) -> Iterator[tuple[str, Status, str, str]]:
     if isinstance(driver, HasBattery):
         battery = driver.read_battery()
         known, low = np.isfinite(battery.charge), battery.charge < least_charge
@@ -194,6 +202,8 @@ def _said(driver: Driver, least_charge: float) -> Iterator[tuple[str, Status, st
     if isinstance(driver, HasStatus):
         status = driver.read_status()
         hint = "" if not (status.fault or status.armed) else "put that right first; a device with a fault is not armed"
+        if status.fault and busy:
+            hint = f"{busy}; else {hint}"
         if status.armed and not status.fault:
             hint = "somebody else has it: end that first"
         found = status.fault or ("armed" if status.armed else "disarmed, no fault")

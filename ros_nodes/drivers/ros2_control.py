@@ -38,6 +38,8 @@ COMMAND_HZ = (20.0, 1000.0)
 class Ros2ControlDriver:
     """One robot. Calls come from one thread, set-points go out from another."""
 
+    needed_hz = 100.0  # a broadcaster may send fewer than the arm's own controller measures
+
     def __init__(
         self,
         spec: RobotSpec,
