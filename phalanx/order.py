@@ -10,7 +10,7 @@ from typing import Literal, NoReturn, get_args
 
 from phalanx import interrupt
 
-What = Literal["arm", "start", "land", "hold", "disarm", "estop", "reset", "goal", "swap"]
+What = Literal["arm", "start", "land", "hold", "disarm", "estop", "reset", "goal", "swap", "reconnect"]
 TO_ALL = ("land", "hold", "estop")  # of which none should miss a robot that was forgotten
 ORDERS = get_args(What)
 OF_A_GOAL = ("--at", "--quat")  # options that no other order has a use for
@@ -84,7 +84,9 @@ def give_order(
     where = chosen_domain(domain)
     if what == "swap":
         _swap(robots, domain)
-    asks = at is None and bool(robots or what in TO_ALL)
+    if what == "reconnect" and robots:
+        _reconnect(robots, domain)
+    asks = at is None and what != "reconnect" and bool(robots or what in TO_ALL)
     here = ask_here(what, robots or robots_here(where), where, HERE_S) if asks else {}
     done = _print(what, here)
     left = [robot for robot in robots if robot not in here]
@@ -122,6 +124,16 @@ def _swap(robot_and_file: Sequence[str], domain: int | None) -> NoReturn:
     with interrupt.leaving_all_open():
         outcome = swap_policy(robot, str(Path(file).resolve()), domain, partial(_say, robot))
     end_process(0 if _print("swap", {robot: outcome}) else 1)
+
+
+def _reconnect(robots: Sequence[str], domain: int | None) -> NoReturn:
+    """See `phalanx operate`; ends the process."""
+    from ros_nodes.lifecycle.context import end_process
+    from ros_nodes.operation.reconnect import reconnect
+
+    with interrupt.leaving_all_open():
+        outcomes = reconnect(robots, domain, lambda robot, said: print(f"{robot}: reconnect: {said}", flush=True))
+    end_process(0 if _print("reconnect", outcomes) else 1)
 
 
 def _say(robot: str, said: str) -> None:

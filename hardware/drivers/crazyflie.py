@@ -114,7 +114,7 @@ class CrazyflieDriver:
 
         def lose(uri: str, error: str) -> None:
             said = ": ".join(error.splitlines()[:2])  # then comes a traceback
-            self._lost = f"link lost: {said}; it comes back with a new deployment only"
+            self._lost = f"link lost: {said}; it does not come back without a new connection"
             connected.set()
 
         cf.fully_connected.add_callback(lambda uri: connected.set())

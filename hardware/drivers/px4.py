@@ -190,7 +190,7 @@ class Px4Driver:
         if link is None or state is None or now_s > self._heard[0] + LOST_S or self._is_silent(now_s):
             return f"link lost: nothing heard since {time.strftime('%H:%M:%S', time.localtime(self._heard[1]))}"
         if link.clock.restarts:
-            return "PX4 has restarted: a new deployment is needed"
+            return "PX4 has restarted: it needs a new connection"
         if self._is_armed and self._mode != OFFBOARD:
             whose = "its own failsafe" if self._in_failsafe else "its remote control or another program"
             return f"flown in mode {self._mode} by {whose}{self._text(now_s)}"

@@ -20,7 +20,8 @@ def operate(
     """Ask robots to arm, start, land, hold, disarm, estop or reset, give them a goal, or one another policy in flight.
 
     Exits 1 where one refuses. Without names land, hold and estop go to all robots of the ROS domain.
-    `swap ROBOT FILE` follows the swap to its end. What each does: docs/ros2.md.
+    `swap ROBOT FILE` follows the swap to its end. `reconnect ROBOT...` has drivers of robots that are not armed connect
+    to their devices anew. What each does: docs/ros2.md.
 
     Args:
         robots: Names; of swap one, and the policy file, as its computer finds it.

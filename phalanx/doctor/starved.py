@@ -7,6 +7,7 @@ from pathlib import Path
 from ros_nodes.lifecycle.machine_load import usable_cores
 
 IN_TIME_S = 0.002  # by which a wake-up may be late on a computer that has nothing else to do
+LEAST_S = 0.5  # of a look that shows whether it is busy
 SHARE = 0.1  # of the time kept from a processor, from which on a rate says more of the computer than of a link
 
 
@@ -31,7 +32,7 @@ class Starved:
         seconds = max(time.monotonic() - self._began_s, 1e-3)
         waited_s = max((now_s - self._waits.get(thread, 0.0) for thread, now_s in _waits_s().items()), default=0.0)
         share = max(self._late_s, waited_s) / seconds
-        if share < SHARE:
+        if share < SHARE or seconds < LEAST_S:
             return ""
         late = (
             f"woke up to {1e3 * self._worst_s:.0f} ms late, and waited for a processor {100 * share:.0f} % of the time"

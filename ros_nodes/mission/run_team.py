@@ -58,7 +58,8 @@ class Listener:
 
     `up`: how many seconds after the start all nodes are up, whether a person arms, and who is STOPPED. `waits`: a
     little later, each robot that arms itself and could not be armed, and why. `troubles`: each that lands or was
-    stopped, and why. `stops`: at Ctrl-C, and where the team could not be brought up, how many processes are waited for.
+    stopped, and why, and each whose device has a fault, is lost, or is well again. `stops`: at Ctrl-C, and where the
+    team could not be brought up, how many processes are waited for.
     """
 
     starts: Callable[[], None] = lambda: None

@@ -1,5 +1,6 @@
 """What the robots of a team did while it ran, as the monitor hears it."""
 
+import re
 import time
 from collections import defaultdict
 from collections.abc import Container, Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 from deploy.shield.authority import ASKED, ASKED_TO_END, AT_REST, State
 from deploy.shield.drone.distance import OUTSIDE
+from ros_nodes.lifecycle.log_lines import kind_of
 from ros_nodes.operation.monitor import Monitor
 from ros_nodes.operation.robot_monitor import SILENT, STREAMS, Change
 
@@ -16,6 +18,7 @@ IN_THE_AIR = (State.LANDING.name, State.STARTING.name, State.POLICY.name)  # wha
 TROUBLE = tuple(state.name for state in (State.LANDING, State.STOPPED, State.FAULT))
 ON_REQUEST = (ASKED, ASKED_TO_END)  # why a robot lands that is in no trouble
 NOT_DOWN = "not known to be down"
+GONE = re.compile("lost|silent|nothing|new connection")  # in a fault: a device that is not there, or began again
 ON_GROUND = (*(state.name for state in AT_REST), SILENT, "")
 
 
@@ -30,6 +33,8 @@ class TeamLog:
         self._rates: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         self._rates_s = 0.0
         self._courses: dict[str, dict[str, Any]] = {}  # of each robot with one, the last that was heard
+        self._devices: dict[str, str] = {}  # what was said of each robot's device last
+        self._device_seen: dict[str, str] = {}  # ... and seen at the last look: what lasts for less is not said
         self._ended_s: float | None = None  # when the robots were asked to land and end
 
     def end(self) -> None:
@@ -37,10 +42,9 @@ class TeamLog:
         self._ended_s = time.monotonic() - self._began_s
 
     def listen(self) -> list[tuple[str, str]]:
-        """To be called again and again; robots that have come into trouble since, and in which."""
+        """To be called again and again; robots in trouble since, and in which, and what is new of their devices."""
         self._changes += (new := self._monitor.poll())
-        self._look()
-        return [
+        return self._look() + [
             (change.robot, f"{change.after}: {change.reason}")
             for change in new
             if (
@@ -51,17 +55,36 @@ class TeamLog:
             or (change.before == change.after and change.reason.startswith(OUTSIDE))
         ]
 
-    def _look(self) -> None:
+    def _look(self) -> list[tuple[str, str]]:
+        """Once in `RATES_S`: rates, courses, and what is new of devices, robot and words."""
         if (now_s := time.monotonic()) < self._rates_s:
-            return
+            return []
+        news: list[tuple[str, str]] = []
         self._rates_s = now_s + RATES_S
         for robot in self._monitor.snapshot()["robots"]:
             if said := robot.get("course"):
                 self._courses[robot["robot"]] = said
+            if self._ended_s is None:
+                news += self._news_of_device(robot["robot"], robot.get("device") or "")
             if robot["state"] == State.POLICY.name:
                 for topic, rate_hz in robot["rates_hz"].items():
                     if rate_hz is not None:
                         self._rates[robot["robot"]][topic].append(rate_hz)
+
+        return news
+
+    def _news_of_device(self, robot: str, fault: str) -> list[tuple[str, str]]:
+        """A line where its device has come into a fault of another kind, or is well again, and that lasts."""
+        lasts = kind_of(self._device_seen.get(robot, "")) == kind_of(fault)
+        self._device_seen[robot] = fault
+        before = self._devices.get(robot, "")
+        if not lasts or kind_of(before) == kind_of(fault):
+            return []
+        self._devices[robot] = fault
+        if not fault:
+            return [(robot, f"device: well again (it was: {before})")]
+        again = f"; where it does not come back by itself: phalanx operate reconnect {robot}"
+        return [(robot, f"device: {fault}{again if GONE.search(fault) else ''}")]
 
     def result(self) -> dict[str, Any]:
         """`events` and `failures` as of `phalanx deploy`, `rates_hz` while policies had their robots, and `courses`.

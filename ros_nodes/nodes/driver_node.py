@@ -51,6 +51,7 @@ class DriverNode(ThreadNode):
         self._driver: Driver | None = None
         self._read_status: Callable[[], DeviceStatus] | None = None
         self._shield_state = ""  # as the shield said last
+        self._on_feet = False
 
     def read_parameters(self) -> None:
         own = self.get_namespace().strip("/")
@@ -69,6 +70,7 @@ class DriverNode(ThreadNode):
 
     def configure(self) -> None:
         spec = load_robot(self._robot_type)
+        self._on_feet = not (spec.flight or spec.fixed_base)
         options = json.loads(self._options)
         if not isinstance(options, dict):
             raise ValueError(f"parameter 'options' is {self._options!r}: expected a JSON object")
@@ -99,8 +101,9 @@ class DriverNode(ThreadNode):
         self._converter = CommandConverter(spec.channels, base_frame(self._name))
 
     def needed(self) -> str:
-        """While its shield has the robot, the shield would command nothing."""
-        has_it = self.is_active and self._shield_state in OBEYED and not self.failed
+        """While its shield has the robot, the shield would command nothing; one on its feet would fall in FAULT too."""
+        kept = OBEYED + ((State.FAULT.name,) if self._on_feet else ())
+        has_it = self.is_active and self._shield_state in kept and not self.failed
         return "the shield has the robot: land it first, or stop it" if has_it else ""
 
     def run(self, stopped: threading.Event) -> None:

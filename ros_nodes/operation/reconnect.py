@@ -1,0 +1,77 @@
+"""A new connection of robots' drivers to their devices, as a person asks for it, while the robots are not armed.
+
+For a process that does nothing else, and ends by `end_process`.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from lifecycle_msgs.msg import State, Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.task import Future
+
+from ros_nodes.messages.local_orders import Outcome
+from ros_nodes.operation.ask import ANSWER_S, LOOK_S, open_node, why_silent
+
+CONNECTS_S = 60.0  # a device may take half a minute to say what it has
+ENDS_S = 20.0  # a driver brings its device to rest before it lets go
+AGAIN_S = 0.5
+SAY_S = 5.0
+REFUSES = "reconnect: its driver refuses while the robot is armed: land or disarm it first"
+WORDS = {Transition.TRANSITION_DEACTIVATE: "deactivate", Transition.TRANSITION_CLEANUP: "clean up"}
+# What a driver in each state is sent, so that it lets go of its device; its deployment brings it up again.
+LETS_GO: Mapping[int, Sequence[int]] = {
+    State.PRIMARY_STATE_ACTIVE: (Transition.TRANSITION_DEACTIVATE, Transition.TRANSITION_CLEANUP),
+    State.PRIMARY_STATE_INACTIVE: (Transition.TRANSITION_CLEANUP,),
+    State.PRIMARY_STATE_UNCONFIGURED: (),
+}
+
+
+def reconnect(robots: Sequence[str], domain: int | None, say: Callable[[str, str], None]) -> dict[str, Outcome]:
+    """Have the driver of each of `robots`, one after the other, connect anew; what came of it, of each by name.
+
+    `say(robot, what)` hears what is waited for. Refused while a robot is armed.
+    """
+    node, executor = open_node(domain)
+    return {robot: _reconnect(node, executor, robot, partial(say, robot)) for robot in robots}
+
+
+def _reconnect(node: Node, executor: SingleThreadedExecutor, robot: str, say: Callable[[str], None]) -> Outcome:
+    get_state = node.create_client(GetState, f"/{robot}/driver/get_state")
+    change = node.create_client(ChangeState, f"/{robot}/driver/change_state")
+    until_s = time.monotonic() + ANSWER_S
+    while not (get_state.service_is_ready() and change.service_is_ready()):
+        if time.monotonic() > until_s:
+            silent = why_silent(node, robot)
+            return Outcome(False, silent if "no such robot" in silent else "reconnect: it has no driver that is heard")
+        executor.spin_once(timeout_sec=LOOK_S)
+
+    def state() -> int | None:
+        said = _answer(executor, get_state.call_async(GetState.Request()), ANSWER_S)
+        return said.current_state.id if said else None
+
+    for transition in LETS_GO.get(state() or 0, ()):
+        request = ChangeState.Request(transition=Transition(id=transition))
+        said = _answer(executor, change.call_async(request), ENDS_S)
+        if said is None:
+            return Outcome(False, f"reconnect: its driver did not {WORDS[transition]} within {ENDS_S:g} s")
+        if not said.success:
+            return Outcome(False, REFUSES)
+    began_s = said_s = time.monotonic()
+    while (now_s := time.monotonic()) < began_s + CONNECTS_S:
+        if state() == State.PRIMARY_STATE_ACTIVE:
+            return Outcome(True, f"connected after {now_s - began_s:.1f} s; not armed")
+        if now_s > said_s + SAY_S:
+            said_s = now_s
+            say("its device is waited for")
+        time.sleep(AGAIN_S)
+    tries = "its deployment tries again and again, and its output says why"
+    return Outcome(False, f"reconnect: not connected within {CONNECTS_S:g} s; {tries}")
+
+
+def _answer(executor: SingleThreadedExecutor, call: Future, within_s: float) -> GetState.Response | None:
+    executor.spin_until_future_complete(call, timeout_sec=within_s)
+    return call.result() if call.done() else None

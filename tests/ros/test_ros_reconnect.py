@@ -1,0 +1,132 @@
+"""A real robot that is not armed and loses its device: `phalanx deploy` says so, and a person has it connect anew."""
+
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from patience import patience
+from places import ROOT, ZOO
+
+pytest.importorskip("rclpy")
+pytest.importorskip("cflib")
+from emulated import Emulated
+
+from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
+from ros_nodes.mission.team_log import TeamLog
+
+pytestmark = pytest.mark.ros
+
+
+def test_a_device_that_is_switched_off_and_on_is_said_and_connects_anew_when_a_person_asks(tmp_path):
+    ros = ros_environment(free_domain_id())
+    environment = os.environ | ros | {"XDG_STATE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+
+    def operate(*arguments: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "phalanx", "operate", *arguments],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=patience(120),
+        )
+        return done.returncode, done.stdout
+
+    with Emulated("crazyflie") as device:
+        port = device.port
+        options = {"uri": f"udp://127.0.0.1:{port}"}
+        robot = {"name": "cf1", "bundle": str(ZOO / "hover.onnx"), "driver": "crazyflie", "options": options}
+        (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robot], "recorder": False}))
+        deploy = subprocess.Popen(
+            [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        lines: queue.Queue[str] = queue.Queue()
+        reader = threading.Thread(target=lambda: [lines.put(line) for line in deploy.stdout], daemon=True)
+        reader.start()
+
+        def says(pattern: str, within_s: float) -> str:
+            until_s, heard = time.monotonic() + patience(within_s), []
+            while not (heard and re.search(pattern, heard[-1])):
+                try:
+                    heard.append(lines.get(timeout=max(0.1, until_s - time.monotonic())))
+                except queue.Empty:
+                    raise AssertionError(heard) from None
+            return heard[-1]
+
+        try:
+            says("can be armed", 60.0)
+            assert operate("arm", "cf1") == (0, "cf1: arm\n")
+            code, said = operate("reconnect", "cf1")
+            assert code == 1 and "refuses while the robot is armed: land or disarm it first" in said
+            assert operate("disarm", "cf1") == (0, "cf1: disarm\n")
+            device.kill()
+            lost = says("^cf1: device: link lost", 15.0)
+            assert lost.rstrip().endswith("phalanx operate reconnect cf1") and lost.count("\n") == 1
+            with Emulated("crazyflie", "--port", str(port)):
+                code, said = operate("reconnect", "cf1")
+                assert code == 0 and "connected after" in said and "not armed" in said, said
+                assert "it was: " in says("^cf1: device: well again", 15.0)
+                assert operate("arm", "cf1") == (0, "cf1: arm\n")
+                assert operate("disarm", "cf1") == (0, "cf1: disarm\n")
+        finally:
+            deploy.send_signal(signal.SIGINT)
+            deploy.wait(patience(60))
+            reader.join(5.0)
+
+
+class Devices:
+    """A monitor of one robot, whose device says `fault`."""
+
+    def __init__(self) -> None:
+        self.fault = ""
+
+    def poll(self) -> list:
+        return []
+
+    def snapshot(self) -> dict:
+        return {"robots": [{"robot": "x1", "state": "DISARMED", "reason": "", "device": self.fault, "rates_hz": {}}]}
+
+
+def test_what_a_device_says_is_said_once_for_each_change_that_lasts(monkeypatch):
+    monkeypatch.setattr("ros_nodes.mission.team_log.RATES_S", 0.0)
+    devices = Devices()
+    log, said = TeamLog(devices, ["x1"]), []
+    for fault in (
+        "",
+        "",
+        "lost at 1",
+        "",
+        "known to 0.5 m",
+        "known to 0.6 m",
+        "known to 0.7 m",
+        "lost",
+        "lost",
+        "",
+        "",
+    ):
+        devices.fault = fault
+        time.sleep(0.001)
+        said += [what for _, what in log.listen()]
+    assert said == [
+        "device: known to 0.6 m",
+        "device: lost; where it does not come back by itself: phalanx operate reconnect x1",
+        "device: well again (it was: lost)",
+    ]
+    devices.fault = "PX4 has restarted: it needs a new connection"
+    assert not log.listen()
+    time.sleep(0.001)
+    assert log.listen()[0][1].endswith("phalanx operate reconnect x1")
+    log.end()
+    devices.fault = "lost"
+    assert [log.listen() for _ in range(3)] == [[], [], []], "it was asked to end"
