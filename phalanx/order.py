@@ -2,6 +2,7 @@
 
 import re
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import hypot, isfinite
@@ -16,6 +17,7 @@ ORDERS = get_args(What)
 OF_A_GOAL = ("--at", "--quat")  # options that no other order has a use for
 A_NUMBER = re.compile(r"[-+]?\.?\d")  # how one begins, and no name of a robot does
 UNIT_WITHIN = 1e-2  # by which the length of a quaternion may be off, as for who receives it
+SILENT_S = 1.0  # that an order takes without a word
 HERE_S = 2.0  # a shield on this computer answers within one, also that it did not do it in time
 
 
@@ -93,6 +95,7 @@ def give_order(
     if here and robots and not left:
         return 0 if done else 1
 
+    progress = _Progress(what)
     from ros_nodes.lifecycle.context import end_process
     from ros_nodes.operation.ask import ask, find_robots
 
@@ -101,16 +104,38 @@ def give_order(
         if at is not None and robots:
             from ros_nodes.operation.operate import send_goal
 
-            answers = send_goal(robots, at, quat, domain)
+            answers = send_goal(robots, at, quat, domain, progress.waits_for)
         elif asks:
-            answers = ask(what, left, domain, answered=list(here))
+            answers = ask(what, left, domain, list(here), progress.waits_for)
         if not (answers or here):
             names = ", ".join(find_robots(domain))
+    progress.end()
     if not (answers or here):
         there = f"there are {names}" if names else f"no robot is heard in ROS domain {where}; --domain names another"
         print(f"phalanx: {what} to whom: {there}", file=sys.stderr)
         end_process(2)
     end_process(0 if _print(what, answers) and done else 1)
+
+
+class _Progress:
+    """Says on stderr what an order waits for, from `SILENT_S` on and where that changes. Imports are part of it."""
+
+    def __init__(self, order: str):
+        self._order, self._what, self._said = order, "ROS 2 to be loaded", ""
+        self._ended = threading.Event()
+        threading.Thread(target=self._say, name="progress", daemon=True).start()
+
+    def waits_for(self, what: str) -> None:
+        self._what = what
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def _say(self) -> None:
+        while not self._ended.wait(SILENT_S):
+            if (what := self._what) != self._said:
+                self._said = what
+                print(f"phalanx: {self._order}: waiting for {what}", file=sys.stderr, flush=True)
 
 
 def _swap(robot_and_file: Sequence[str], domain: int | None) -> NoReturn:

@@ -27,6 +27,10 @@ SENT_AGAIN_S, OLDEST_S = 5.0, 60.0
 ALWAYS = (ESTOP, "land", "hold")  # what brings a robot to rest is done however old it is
 STOOD_S = 1.0  # between two looks: the process stood still, and who asked meanwhile may be gone
 OLD = "sent before the stop, or while the process stood still, by its sender's clock; ask again"
+NOT_ACTIVE = (  # what a person does about it who was too quick
+    "the shield is not active; while its team is brought up it waits for the robot's driver, or its simulation: "
+    "wait until `phalanx deploy` says that robots can be armed"
+)
 QUEUED_S = 0.05  # nor is done what follows something refused so soon: the queue is not empty yet
 
 
@@ -160,7 +164,8 @@ class OperatorServices:
         if not is_active:
             # Nothing holds the robot now, and a person has to know.
             kept = "; it will be stopped when it is activated" if name == ESTOP else ""
-            answer.set_result(Outcome(False, f"{name}: the shield is not active{kept}"))
+            why = f"the shield is not active{kept}" if kept else NOT_ACTIVE
+            answer.set_result(Outcome(False, f"{name}: {why}"))
         return answer
 
     def _answer(self, name: str, sent_s: float) -> Outcome:

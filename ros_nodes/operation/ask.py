@@ -4,7 +4,7 @@ For a process that does nothing else, and ends by `end_process`. Where the machi
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from rclpy.executors import SingleThreadedExecutor
@@ -13,6 +13,7 @@ from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from hardware.names import nearest
+from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.messages.local_orders import Outcome
 from ros_nodes.messages.names import POLICY_STATUS
@@ -20,6 +21,8 @@ from ros_nodes.messages.names import POLICY_STATUS
 ARM = "/shield/arm"  # a service of every robot
 FIND_S = 4.0  # a participant that was not heard at first announces itself again after three seconds
 LOOK_S = 0.02
+WAIT = "wait until `phalanx deploy` says that robots can be armed"
+BROUGHT_UP = f"its processes are there: where its team is being brought up, {WAIT}"
 ANSWER_S = 5.0
 _LEFT_OPEN = ExitStack()
 
@@ -34,13 +37,18 @@ def find_robots(domain: int | None) -> list[str]:
 
 
 def ask(
-    what: str, robots: Sequence[str] = (), domain: int | None = None, answered: Sequence[str] = ()
+    what: str,
+    robots: Sequence[str] = (),
+    domain: int | None = None,
+    answered: Sequence[str] = (),
+    waits_for: Callable[[str], None] = lambda what: None,
 ) -> dict[str, Outcome]:
     """Ask the shields of `robots` to `arm`, `start`, `land` ...; what came of it, of each by name.
 
     Without names every robot is asked that is found within `FIND_S` and has not `answered` yet, at once: none waits for
     the answer of another.
     One whose policy is heard and whose shield is not, such as that of a process which hangs, is in the answer too.
+    `waits_for` hears what is waited for.
     """
     node, executor = open_node(domain)
     find_until_s = time.monotonic() + (0.0 if robots else FIND_S)
@@ -52,6 +60,9 @@ def ask(
         for order in orders.values():
             order.send_once()
         executor.spin_once(timeout_sec=LOOK_S)
+        unfound = [robot for robot, order in orders.items() if not order.is_sent]
+        asked = [robot for robot, order in orders.items() if not order.is_over()]
+        waits_for(f"discovery of {', '.join(unfound) or 'robots'}" if unfound or not asked else answers_of(asked))
     outcomes = {r: o.outcome() or Outcome(False, why_silent(node, r)) for r, o in orders.items()}
     if not robots:
         silent = _policies_heard(node) - {*orders, *answered}
@@ -76,6 +87,10 @@ class _Order:
         self._answer: Future | None = None
         self._until_s = time.monotonic() + ANSWER_S
 
+    @property
+    def is_sent(self) -> bool:
+        return self._answer is not None
+
     def send_once(self) -> None:
         if self._answer is None and self._client.service_is_ready():
             self._answer = self._client.call_async(Trigger.Request())
@@ -91,16 +106,24 @@ class _Order:
         return Outcome(False, "no answer") if response is None else Outcome(response.success, response.message)
 
 
+def answers_of(robots: Sequence[str]) -> str:
+    """In words for who waits for them."""
+    return f"the answer of {', '.join(robots)}"
+
+
 def why_silent(node: Node, robot: str) -> str:
     """Of a `robot` whose shield was not found: that there is none of this name, and which there are; or what it lacks.
 
     A robot of which anything is heard is there.
     """
     there = _robots_heard(node)
-    if robot in there or robot in _policies_heard(node):
-        return "its shield is not heard"
-    are = f"there are {', '.join(there)}" if there else f"none is heard in ROS domain {node.context.get_domain_id()}"
-    return f"there is no such robot: {are}{nearest(robot, there)}"
+    domain = node.context.get_domain_id()
+    comes = taken_names(domain, [f"/{robot}/{kind}" for kind in ("shield", "driver", "policy")])
+    if robot in there or robot in _policies_heard(node) or comes:
+        return f"its shield is not heard{f'; {BROUGHT_UP}' if comes else ''}"
+    if there:
+        return f"there is no such robot: there are {', '.join(there)}{nearest(robot, there)}"
+    return f"there is no such robot: none is heard in ROS domain {domain}; where it is being deployed, {WAIT}"
 
 
 def _robots_heard(node: Node) -> list[str]:

@@ -4,7 +4,7 @@ For a process that does nothing else, and ends by `end_process`.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import compress
 
@@ -24,7 +24,7 @@ from ros_nodes.messages.diagnostics import HEARD, REFUSED, TAKES, ShieldMode, va
 from ros_nodes.messages.local_orders import Outcome
 from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.messages.scene import NO_SCENE, read_surroundings
-from ros_nodes.operation.ask import ANSWER_S, LOOK_S, why_silent
+from ros_nodes.operation.ask import ANSWER_S, LOOK_S, answers_of, why_silent
 from ros_nodes.operation.operator import MissionNode
 
 NEWEST_S = 0.2  # after what a shield said before, which comes first
@@ -37,13 +37,19 @@ _LEFT_OPEN = ExitStack()
 
 
 def send_goal(
-    robots: Sequence[str], goal_m: Sequence[float], quat: Sequence[float] | None = None, domain: int | None = None
+    robots: Sequence[str],
+    goal_m: Sequence[float],
+    quat: Sequence[float] | None = None,
+    domain: int | None = None,
+    waits_for: Callable[[str], None] = lambda what: None,
 ) -> dict[str, Outcome]:
     """Give each of `robots` the goal `goal_m` (3,) m, world, turned as `quat` wxyz; what came of it, of each by name.
 
     Before a start it is kept for that. A robot that a fault, a stop or a landing has is given none, and none is given
     that is outside the fence of a drone's shield, or in what a shield keeps out of: it would be held off for good.
+    `waits_for` hears what is waited for.
     """
+    waits_for(f"discovery of {', '.join(robots)}")
     node, executor = _node(robots, domain)
     policies = {robot: Mailbox(node, DiagnosticArray, f"/{robot}/{POLICY_STATUS}", qos.LATCHED) for robot in robots}
     until_s = time.monotonic() + ANSWER_S
@@ -54,6 +60,8 @@ def send_goal(
         node.update()
         known = all([each.is_known() for each in bounds.values()])  # each is asked at once
         listens |= {robot for robot in robots if _takes_goals(node, robot)}
+        if lacking := _lacking(node, robots, listens, bounds):
+            waits_for(f"discovery of {lacking}")
     time.sleep(NEWEST_S)
     node.update()
     shields = dict(zip(robots, node.shields, strict=True))
@@ -63,6 +71,7 @@ def send_goal(
     if quat is not None:
         outcomes |= {r: refusal for r in robots if outcomes[r].done and (refusal := _takes_no_quat(policies[r]))}
     taken = [robot for robot in robots if outcomes[robot].done]
+    waits_for(answers_of(taken))
     said = _send_until_heard(node, {robot: policies[robot] for robot in taken}, goal_command(goal_m, quat))
     for robot, refused in said.items():
         if refused:
@@ -98,6 +107,17 @@ def _send_until_heard(
 def goal_command(goal_m: Sequence[float], quat: Sequence[float] | None) -> dict[str, np.ndarray]:
     """As `MissionNode.send` takes it: without `quat` its orientation is none, which only who needs one refuses."""
     return {"goal_pos": np.array(goal_m), "goal_quat": np.array(quat or np.zeros(4))}
+
+
+def _lacking(node: MissionNode, robots: Sequence[str], listens: Container[str], bounds: Mapping[str, "_Bounds"]) -> str:
+    """What is not known yet, in words, of which robots."""
+    shields = dict(zip(robots, node.shields, strict=True))
+    found = [f"the policy of {robot}" for robot in robots if robot not in listens]
+    found += [f"the shield of {robot}" for robot in robots if shields[robot].state == "?"]
+    found += [
+        f"the fence of {robot}" for robot in robots if shields[robot].state != "?" and not bounds[robot].is_known()
+    ]
+    return ", ".join(found)
 
 
 class _Bounds:

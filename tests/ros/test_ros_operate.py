@@ -18,6 +18,7 @@ from ros_rig import Rig, standing
 from std_srvs.srv import Trigger
 
 from hardware import load_robot
+from ros_nodes.lifecycle.bring_up import CONFIGURE
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages.diagnostics import ShieldMode
@@ -42,7 +43,7 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
 
         def answer(process: subprocess.Popen) -> tuple[int, str]:
             said = process.communicate(timeout=patience(30))[0]
-            return process.returncode, said
+            return process.returncode, unhurried(said)
 
         def operate(*arguments: str) -> tuple[int, str]:
             return answer(begin(*arguments))
@@ -52,10 +53,13 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         to_nobody, no_policy = begin("arm"), begin("goal", "cf2", "--at", "0", "0", "1")  # they wait for seconds
         no_robot = begin("goal", "cf22", "--at", "0", "0", "1")
         assert operate("start", "cf1") == (1, "cf1: start: the robot is DISARMED; arm it first\n")
+        waited = begin("goal", "cf22", "--at", "0", "0", "1")
         assert answer(to_nobody) == (2, "phalanx: arm to whom: there are cf1, cf2\n")
         assert answer(no_policy) == (1, "cf2: no policy listens for a goal\n")
         who = "there is no such robot: there are cf1, cf2; did you mean 'cf2'?\n"
         assert answer(no_robot) == (1, f"cf22: {who}")
+        said = waited.communicate(timeout=patience(30))[0]
+        assert "phalanx: goal: waiting for discovery of " in said and "the shield of cf22" in said
         rig.ask("cf1", "arm")
         rig.ask("cf1", "land")
         rig.watch_until("cf1", lambda: rig.authority("cf1") == "DISARMED", 10.0)
@@ -114,6 +118,35 @@ def test_what_comes_of_a_goal_is_said_by_the_state_of_the_robot(state, comes_of_
     assert _takes_goal(True, ShieldMode("LAND", "battery at 5 %", state=state)) == comes_of_it
 
 
+def unhurried(said: str) -> str:
+    """What an order says without that it waits, which depends on how busy this machine is."""
+    lines = said.splitlines(keepends=True)
+    return "".join(line for line in lines if not (line.startswith("phalanx: ") and ": waiting for " in line))
+
+
+def test_who_asks_before_the_robot_can_be_armed_is_told_what_to_wait_for(tmp_path):
+    with Rig(tmp_path, starts=[[0.0, 0.0, 0.02, 0.0]], bundle=HOVER) as rig:
+        domain = str(rig.node.context.get_domain_id())
+
+        def operate(*arguments: str) -> str:
+            done = phalanx("operate", *arguments, "--domain", domain)
+            assert done.returncode == 1
+            return unhurried(done.stdout + done.stderr)
+
+        wait = "wait until `phalanx deploy` says that robots can be armed"
+        assert operate("arm", "cf1") == (
+            f"cf1: there is no such robot: none is heard in ROS domain {domain}; where it is being deployed, {wait}\n"
+        )
+        rig.processes.start("cf1_shield", "shield_node", namespace="cf1")
+        rig.transition(CONFIGURE, "cf1/shield")
+        for order in ("arm", "start"):
+            said = operate(order, "cf1")
+            assert said.startswith(
+                f"cf1: {order}: the shield is not active; while its team is brought up it waits for "
+            )
+            assert "the robot's driver, or its simulation" in said and said.endswith(f"{wait}\n")
+
+
 def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():
     domain_id, asked_s = free_domain_id(), []
     with quiet_context(domain_id, ros_environment(domain_id)) as context:
@@ -138,7 +171,8 @@ def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():
             end_s, said = time.monotonic(), process.stdout.read()
         for node in (dead, alive):
             node.destroy_node()
-    assert said == "cf1: no answer\ncf2: estop\ncf3: its shield is not heard\n"
+    assert "phalanx: estop: waiting for the answer of cf1" in said
+    assert unhurried(said) == "cf1: no answer\ncf2: estop\ncf3: its shield is not heard\n"
     assert len(asked_s) == 1 and end_s - asked_s[0] > 0.5 * ANSWER_S, "it waited for the one that does not answer"
 
 
