@@ -38,6 +38,8 @@ PROTOCOL = 12  # crazyflie-firmware's crtp_commander and platformservice.c, of w
 CLOCK_MS = 1 << 24  # after which the device's clock begins again
 OVERTAKEN_MS = 1000  # a state that is older than the one before by more is one of a device that has restarted
 LAND_M_S = 0.4
+ASKS, ASK_S = 3, 0.05  # how often it is asked to land, as a packet may be lost, and between two times
+ENDS_S = 0.5
 CAN_BE_ARMED, IS_ARMED, IS_FLYING = 1 << 0, 1 << 1, 1 << 4  # bits of supervisor.info, supervisor.c
 TUMBLED, LOCKED, CRASHED, DECK_FAULT = 1 << 5, 1 << 6, 1 << 7, 1 << 11
 FAULTS = {
@@ -87,6 +89,7 @@ class CrazyflieDriver:
         self._clock = DeviceClock(1e-3 * CLOCK_MS)
         self._held_up = ""  # that this computer did not run while it was armed
         self._outbox = _Newest()
+        self._sender = threading.Thread(target=self._send, name="crazyflie-sender", daemon=True)
 
     @staticmethod
     def shared_link(options: Mapping[str, Any]) -> str:
@@ -133,7 +136,7 @@ class CrazyflieDriver:
         except (KeyError, AttributeError) as error:  # as cflib says that a variable or a parameter is not there
             self.stop()
             raise DriverError(f"Crazyflie at {self._uri}: {error.args[0]}; its firmware is too old") from error
-        threading.Thread(target=self._send, name="crazyflie-sender", daemon=True).start()
+        self._sender.start()
         self._wait_for_a_state()
 
     def arm(self) -> None:
@@ -193,13 +196,17 @@ class CrazyflieDriver:
         is lost the firmware levels after 0.5 s and stops the motors after 2 s.
         """
         self._outbox.close()
+        if self._sender.is_alive():  # a set-point after the order to land would take that back
+            self._sender.join(ENDS_S)
         cf, self._cf = self._cf, None
         if cf is None or cf.link is None:
             return
         if self._has_armed and self._state is not None and self._info & IS_FLYING:
             takes_s = min(max(1.0, float(self._state[1].base_pos[2]) / LAND_M_S), LONGEST_LANDING_S)
-            cf.commander.send_notify_setpoint_stop()
-            cf.high_level_commander.land(0.0, takes_s, yaw=None)
+            for _ in range(ASKS):
+                cf.commander.send_notify_setpoint_stop()
+                cf.high_level_commander.land(0.0, takes_s, yaw=None)
+                time.sleep(ASK_S)
             until_s = time.monotonic() + takes_s + 3.0  # it is flying for two more seconds, as it says
             while self._info & IS_FLYING and not self._lost and time.monotonic() < until_s:
                 time.sleep(0.05)

@@ -169,7 +169,7 @@ class ManagedNode(LifecycleNode, ABC):
 
     def loop_failed(self, error: Exception) -> None:
         """A node whose loop fails falls silent, which is what watchdogs and shields understand."""
-        self.get_logger().fatal(_described(error))
+        self.get_logger().fatal(str(error) if isinstance(error, LoopEnded) else _described(error))
         self._failed = True
         self.wake()
 
@@ -213,6 +213,10 @@ class ManagedNode(LifecycleNode, ABC):
             self.get_logger().error(_described(error))
             return TransitionCallbackReturn.FAILURE
         return TransitionCallbackReturn.SUCCESS
+
+
+class LoopEnded(RuntimeError):
+    """Why a loop ends itself, in one line that says all to a user."""
 
 
 def _described(error: Exception) -> str:

@@ -17,7 +17,7 @@ from hardware import load_robot
 from hardware.drivers import Driver, HasBattery, HasStatus, ReportsPlant, load_driver, unmeasured_by
 from hardware.types import DeviceStatus, RobotState
 from ros_nodes.lifecycle.host import run_node
-from ros_nodes.lifecycle.lifecycle_node import ThreadNode
+from ros_nodes.lifecycle.lifecycle_node import LoopEnded, ThreadNode
 from ros_nodes.lifecycle.loop import Deadlines
 from ros_nodes.lifecycle.parameters import NEVER, declare, declare_base_pose, declare_trusted_keys
 from ros_nodes.messages import qos
@@ -129,7 +129,7 @@ class DriverNode(ThreadNode):
                 self.get_logger().error(f"{self._name}: {silent}: the driver stops the robot")  # before: it takes time
                 self._device.update(DeviceStatus(bool(self._is_armed), f"{silent}: its driver stops it"), now_ns)
                 driver.stop()
-                raise TimeoutError(f"{silent}: the robot was stopped")
+                raise LoopEnded(f"{self._name}: {silent}: the robot was stopped")
             state = driver.read()
             if self._bolted is not None:  # where policy and shield have it: a driver does not know the world
                 state = replace(self._bolted, joint_pos=state.joint_pos, joint_vel=state.joint_vel, age=state.age)

@@ -25,6 +25,8 @@ RATE_GAINS = ((200.0, 400.0, 2.5, 33.3), (200.0, 400.0, 2.5, 33.3), (120.0, 16.7
 ATTITUDE_P = 6.0
 FULL_CHARGE_V = 4.2
 LANDING_GAIN = 4.0  # 1/s, of the emulated landing's loop: a stand-in for the firmware's trajectory and position loop
+# position_controller_pid.c, x and y: m/s per m, at most; degrees per m/s, at most
+POSITION_P, FASTEST_M_S, SPEED_P, STEEPEST_DEG = 2.0, 1.0, 25.0, 20.0
 
 BITS = {"can_be_armed": 0, "armed": 1, "can_fly": 3, "flying": 4, "tumbled": 5, "locked": 6, "crashed": 7}
 
@@ -74,6 +76,7 @@ class Firmware:
         self._thrust_at_s = -10.0
         self._landed_at_s: float | None = None
         self._integral, self._last_rate = [0.0] * 3, [0.0] * 3
+        self._lands_at = np.zeros(2)  # m, x and y
         self._sinks_m_s = 0.0  # while the high-level commander lands it
         mujoco.mj_forward(self._model, self._data)
 
@@ -89,6 +92,7 @@ class Firmware:
 
     def land(self, height_m: float, duration_s: float) -> None:
         """The high-level commander's landing, from where it is to `height_m`."""
+        self._lands_at = self._data.qpos[:2].copy()
         self._sinks_m_s = max((self._data.qpos[2] - height_m) / duration_s, 0.1)
 
     def arm(self, on: bool) -> bool:
@@ -195,7 +199,13 @@ class Firmware:
             if self._data.qpos[2] < 0.025:
                 self._sinks_m_s, self.setpoint = 0.0, Setpoint(at_s=self.now_s)
             lift = 9.81 - LANDING_GAIN * (self._data.qvel[2] + self._sinks_m_s)
-            point = Setpoint(0.0, 0.0, 0.0, FULL * self._mass_kg * lift / (4 * FULL_ROTOR_N), False, self.now_s)
+            point = Setpoint(
+                *self._level_to(self._lands_at),
+                0.0,
+                FULL * self._mass_kg * lift / (4 * FULL_ROTOR_N),
+                False,
+                self.now_s,
+            )
         if self.now_s - point.at_s > OFF_AFTER_S:
             return 0.0, [0.0] * 3
         if point.is_rate and self.now_s - point.at_s <= LEVEL_AFTER_S:
@@ -204,6 +214,15 @@ class Firmware:
         roll, pitch = degrees(np.arctan2(m[7], m[8])), degrees(np.arcsin(m[6]))
         aims = (0.0, 0.0) if point.is_rate else (point.roll, point.pitch)
         return point.thrust, [ATTITUDE_P * (aims[0] - roll), ATTITUDE_P * (aims[1] - pitch), 0.0]
+
+    def _level_to(self, place: np.ndarray) -> tuple[float, float]:
+        """Roll and pitch, degrees, by which the position controller brings it to rest at `place` (2,) m."""
+        fast = np.clip(POSITION_P * (place - self._data.qpos[:2]), -FASTEST_M_S, FASTEST_M_S)
+        m = self._data.xmat[self._body]
+        forward = np.array([m[0], m[3]]) / np.hypot(m[0], m[3])
+        x, y = SPEED_P * (fast - self._data.qvel[:2])
+        ahead, left = forward @ (x, y), forward @ (y, -x)
+        return tuple(float(np.clip(-angle, -STEEPEST_DEG, STEEPEST_DEG)) for angle in (left, ahead))
 
     def _signals(self, thrust: float, wanted: list[float]) -> np.ndarray:
         """Signals (4,) of the rotors."""

@@ -2,11 +2,13 @@
 
 import time
 
+import numpy as np
 import pytest
 
 pytest.importorskip("cflib")
-from drones import SPECS, arm, bench, connected, flier, rest, wait_until
+from drones import SPECS, arm, bench, connected, flier, fly, rest, wait_until
 from emulated import Emulated
+from patience import patience
 
 from hardware import load_robot
 from hardware.drivers import DriverError, load_driver
@@ -93,3 +95,20 @@ def test_what_cannot_be_a_crazyflie_is_refused_in_one_line():
         assert "\n" not in str(refused.value)
     with pytest.raises(DriverError, match="not 'panda'"):
         load_driver("crazyflie", load_robot("panda"), uri="usb://0")
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.3])
+def test_one_that_is_stopped_on_its_way_comes_to_rest_where_it_lands(loss):
+    """Its firmware holds its place; an order to land may be lost, and no set-point takes it back."""
+    with Emulated("crazyflie") as device:
+        driver = connected("crazyflie", device.port)
+        arm(driver)
+        fly(driver, SPEC, (0.0, 0.0, 1.0), patience(6.0), lambda: device.order()["position"][2] > 0.9)
+        fly(driver, SPEC, (20.0, 0.0, 1.0), patience(6.0), lambda: device.order()["position"][0] > 1.0)
+        began = device.order(loss=loss)["position"]
+        driver.stop()
+        wait_until(lambda: not device.order()["info"] & IS_ARMED, "it was not disarmed", 10.0)
+        said = device.order()
+    drift_m = np.linalg.norm(np.subtract(said["position"], began)[:2])
+    print(f"landed {drift_m:.2f} m from where it was stopped")
+    assert drift_m < 1.0 and said["position"][2] < 0.03 and not said["stopped_after_s"]

@@ -68,9 +68,16 @@ def test_a_driver_that_nothing_reaches_lands_its_crazyflie(tmp_path):
     """Its shield is killed: the driver hands it to the firmware, which lands it."""
     with Emulated("crazyflie") as device, rig(tmp_path, device.port) as team:
         flown(team, device)
+        began = device.order()["position"]
         team.processes.kill("cf1_shield")
         team.watch_until("cf1", lambda: not device.order()["info"] & 0b10, 10.0)
         said = device.order()
+    drift_m = np.linalg.norm(np.subtract(said["position"], began)[:2])
+    print(f"landed {drift_m:.2f} m beside where its shield was killed")
+    assert drift_m < 1.0
+    (log,) = tmp_path.rglob("cf1_driver*.log")
+    assert "no command for 0.5 s: the robot was stopped" in log.read_text()
+    assert "Traceback" not in log.read_text() and 'File "' not in log.read_text()
     assert said["position"][2] < 0.03 and said["longest_gap_s"] < 0.5
 
 
