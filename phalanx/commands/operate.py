@@ -21,7 +21,7 @@ def operate(
 
     Exits 1 where one refuses. Without names land, hold and estop go to all robots of the ROS domain.
     `swap ROBOT FILE` follows the swap to its end. `reconnect ROBOT...` has drivers of robots that are not armed connect
-    to their devices anew. What each does: docs/ros2.md.
+    to their devices again. What each does: docs/ros2.md.
 
     Args:
         robots: Names; of swap one, and the policy file, as its computer finds it.

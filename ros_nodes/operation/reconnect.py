@@ -31,7 +31,7 @@ LETS_GO: Mapping[int, Sequence[int]] = {
 
 
 def reconnect(robots: Sequence[str], domain: int | None, say: Callable[[str, str], None]) -> dict[str, Outcome]:
-    """Have the driver of each of `robots`, one after the other, connect anew; what came of it, of each by name.
+    """Have the driver of each of `robots`, one after the other, connect again; what came of it, of each by name.
 
     `say(robot, what)` hears what is waited for. Refused while a robot is armed.
     """
