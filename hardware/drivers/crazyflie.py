@@ -117,7 +117,7 @@ class CrazyflieDriver:
 
         def lose(uri: str, error: str) -> None:
             said = ": ".join(error.splitlines()[:2])  # then comes a traceback
-            self._lost = f"link lost: {said}; it does not come back without a new connection"
+            self._lost = f"link lost: {said}; it takes a new connection"
             connected.set()
 
         cf.fully_connected.add_callback(lambda uri: connected.set())
@@ -134,8 +134,10 @@ class CrazyflieDriver:
             self._log("state", STATE, state_ms, self._hear_state)
             self._log("health", HEALTH, HEALTH_EACH * state_ms, self._hear_health)
         except (KeyError, AttributeError) as error:  # as cflib says that a variable or a parameter is not there
+            lost = self._lost or (cf.link is None and "link lost while it connected")
             self.stop()
-            raise DriverError(f"Crazyflie at {self._uri}: {error.args[0]}; its firmware is too old") from error
+            old = f"{error.args[0]}; its firmware is too old"
+            raise DriverError(f"Crazyflie at {self._uri}: {lost or old}") from error
         self._sender.start()
         self._wait_for_a_state()
 

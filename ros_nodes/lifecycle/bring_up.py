@@ -106,7 +106,9 @@ class BringUp:
             for stage, name in list(waiting):
                 remote = self._remotes[name]
                 try:
-                    done = (remote.transition == CONFIGURE or (stage == first and not refused)) and remote.step()
+                    # Who was asked before another one refused is heard out: it may refuse as well, or be up.
+                    goes_on = remote.transition == CONFIGURE or remote.is_asked or (stage == first and not refused)
+                    done = goes_on and remote.step()
                 except BringUpError as error:
                     (refused[name],) = error.not_up
                     until = time.monotonic() + timeout_s

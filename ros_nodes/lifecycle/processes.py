@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 
 from hardware.parent import end_with_parent
+from ros_nodes.lifecycle.bring_up import NotUp
 from ros_nodes.lifecycle.clock import machine_clock
 from ros_nodes.lifecycle.fork_server import NODE_ENVIRONMENT, Forked, fork
 from ros_nodes.lifecycle.log_lines import NEWS, telling_line
@@ -207,6 +208,18 @@ class Processes:
                 user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
                 found[name] = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
         return found
+
+    def said_by(self, node: NotUp) -> str:
+        """What one that is not up said last, behind a colon; of one that is late warnings and errors only, or nothing.
+
+        What a node does before it is up may be news of any kind, and no reason.
+        """
+        if not node.late:
+            return f": {self.last_line_of(node.node)}"
+        logger = node.node.strip("/").replace("/", ".")
+        log = self.log_of(self._process_of[node.node.strip("/")]).read_text(errors="replace")
+        lines = [line for line in log.splitlines() if f"[{logger}]: " in line and NEWS not in line]
+        return f": {lines[-1].partition(f'[{logger}]: ')[2]}" if lines else ""
 
     def last_line_of(self, node: str) -> str:
         """What the node with this fully qualified name said last, by `last_line` of the process that carries it."""

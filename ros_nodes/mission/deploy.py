@@ -199,8 +199,8 @@ def _fly(
             why, robot = str(error), getattr(error, "robot", "")
             late = isinstance(error, ArmError)
             if isinstance(error, BringUpError):
-                why, robot = f"{why}: {processes.last_line_of(error.not_up[0].node)}", error.not_up[0].robot
-                late = error.not_up[0].late
+                first = error.not_up[0]
+                why, robot, late = f"{why}{processes.said_by(first)}", first.robot, first.late
             if late:
                 why += load.blame(sum(processes.cpu_s().values()))
             took_s = (machine_clock().now_ns() - launched_ns) * 1e-9

@@ -258,7 +258,7 @@ def _not_up(processes: Processes, file: Path, load: MachineLoad) -> list[tuple[s
     """Of each node of an operator's `file` of those that could not be brought up: its robot's name, and why."""
     found = _read_not_up(file) or []
     busy = load.blame(sum(processes.cpu_s().values()))
-    return [(n.robot, f"{n.why}: {processes.last_line_of(n.node)}{busy if n.late else ''}") for n in found]
+    return [(n.robot, f"{n.why}{processes.said_by(n)}{busy if n.late else ''}") for n in found]
 
 
 def _read_not_up(file: Path) -> list[NotUp] | None:

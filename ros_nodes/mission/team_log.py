@@ -18,7 +18,8 @@ IN_THE_AIR = (State.LANDING.name, State.STARTING.name, State.POLICY.name)  # wha
 TROUBLE = tuple(state.name for state in (State.LANDING, State.STOPPED, State.FAULT))
 ON_REQUEST = (ASKED, ASKED_TO_END)  # why a robot lands that is in no trouble
 NOT_DOWN = "not known to be down"
-GONE = re.compile("lost|silent|nothing|new connection")  # in a fault: a device that is not there, or began again
+GONE = re.compile("lost|nothing|new connection")  # in a fault: a device that is not there, or began again
+AGAIN = "new connection"  # what its driver says where it does not come back by itself
 ON_GROUND = (*(state.name for state in AT_REST), SILENT, "")
 
 
@@ -83,7 +84,8 @@ class TeamLog:
         self._devices[robot] = fault
         if not fault:
             return [(robot, f"device: well again (it was: {before})")]
-        again = f"; where it does not come back by itself: phalanx operate reconnect {robot}"
+        order = f"phalanx operate reconnect {robot}"
+        again = f": {order}" if fault.endswith(AGAIN) else f"; where it does not come back by itself: {order}"
         return [(robot, f"device: {fault}{again if GONE.search(fault) else ''}")]
 
     def result(self) -> dict[str, Any]:
