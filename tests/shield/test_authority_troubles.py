@@ -203,3 +203,15 @@ def test_a_start_waits_until_the_device_acts_on_commands():
     drone.authority.device_waits = ""
     drone.fly(5.0, request="hover")
     assert drone.authority.state is State.POLICY
+
+
+def test_an_armed_drone_that_is_only_measured_to_rise_stays_where_it_is():
+    """A barometer drifts, and a person may lift it."""
+    drone = Operated()
+    drone.fly(0.1)
+    assert not drone.ask("arm")
+    for share in np.linspace(0.0, 1.0, 200):
+        state = drone.state()
+        drone.step(state=replace(state, base_pos=state.base_pos + np.array([0.0, 0.0, 0.5 * share])))
+    assert drone.height < 0.03 and drone.authority.state is State.ARMED
+    assert drone.data.ctrl[0] == pytest.approx(SPEC.command_low[0]), "its motors idle"

@@ -7,6 +7,7 @@ import pytest
 from shield_flight import HOVER, PARAMS, SPEC, Flight
 
 from deploy.shield import Mode
+from deploy.shield.drone.attitude import rotated, rotation_matrix
 from deploy.shield.fallback import StartCfg
 from hardware.rotation import rotate_inverse
 
@@ -109,3 +110,56 @@ def test_a_drone_without_propellers_is_given_up_and_can_be_started_again():
     flight.thrust_scale = 1.0
     assert not any("rise" in reason for reason in climbing(flight, 3.0))
     assert flight.data.qpos[2] > 0.5
+
+
+def stuck(flight: Flight, rng: np.random.Generator, height_m: float):
+    """What is measured where the height stands still from `height_m` on, and all else goes on."""
+    state = flight.state()
+    if state.base_pos[2] < height_m and not getattr(flight, "is_stuck", False):
+        return state
+    flight.is_stuck = True
+    vel = rotated(rotation_matrix(state.base_quat.tolist()), state.base_lin_vel.tolist())
+    pos = np.array([*state.base_pos[:2], height_m + rng.normal(0.0, 0.002)])
+    return replace(state, base_pos=pos, base_lin_vel=rotate_inverse(state.base_quat, np.array([*vel[:2], 0.0])))
+
+
+@pytest.mark.parametrize("height_m", [0.1, 0.15, 0.3])
+def test_a_drone_whose_height_stands_still_as_it_takes_off_comes_down(height_m):
+    flight, rng, highest = Flight(pos=(0.0, 0.0, 0.03)), np.random.default_rng(0), 0.0
+    flight.fly(0.1, request=None)
+    flight.shield.reset()
+    for _ in range(round(8.0 / PARAMS.control_dt_s)):
+        target = flight.shield.start(PARAMS.control_dt_s, StartCfg())
+        _, report = flight.step(None if target is None else target[0], state=stuck(flight, rng, height_m))
+        highest = max(highest, flight.data.qpos[2])
+    assert highest < 2.8, f"it climbed to {highest:.1f} m"
+    assert flight.data.qpos[2] < 0.1 and "not measured to rise" in report.reason
+
+
+def test_a_policy_that_climbs_while_the_height_stands_still_loses_the_robot():
+    flight, rng = Flight(pos=(0.0, 0.0, 1.0)).after_ramp(), np.random.default_rng(0)
+    up, highest = np.float32([1.3 * HOVER[0], 0.0, 0.0, 0.0]), 0.0
+    for _ in range(round(8.0 / PARAMS.control_dt_s)):
+        flight.step(up, state=stuck(flight, rng, 1.0))
+        highest = max(highest, flight.data.qpos[2])
+    assert highest < 3.0, f"it climbed to {highest:.1f} m"
+    assert flight.data.qpos[2] < 0.1
+
+
+@pytest.mark.parametrize("height_m", [0.5, 1.0, 2.0])
+def test_a_drone_that_lands_while_its_height_stands_still_is_no_stone(height_m):
+    flight, rng, fastest = Flight(pos=(0.0, 0.0, height_m)).after_ramp(), np.random.default_rng(0), 0.0
+    flight.shield.land(flight.now_s, "landing asked for")
+    flight.is_stuck = True
+    while flight.data.qpos[2] > 0.05:
+        flight.step(HOVER, state=stuck(flight, rng, height_m))
+        fastest = max(fastest, -float(flight.data.qvel[2]))
+        assert flight.now_s < 120.0
+    assert fastest < 0.75 * np.sqrt(2 * 9.81 * height_m), f"it hits the ground at {fastest:.1f} m/s"
+
+
+@pytest.mark.parametrize("thrust_scale", [0.82, 1.2])
+def test_worn_rotors_that_hover_are_not_doubted(thrust_scale):
+    flight = Flight(pos=(0.0, 0.0, 1.0), thrust_scale=thrust_scale)
+    reports = [flight.step(HOVER / thrust_scale)[1] for _ in range(round(4.0 / PARAMS.control_dt_s))]
+    assert not any("rise" in report.reason for report in reports)

@@ -5,6 +5,7 @@ from math import acos, degrees
 
 import numpy as np
 
+from deploy.shield.drone.attitude import rotated, rotation_matrix
 from deploy.shield.drone.constraints import active_names
 from deploy.shield.drone.distance import check_inside, check_start
 from deploy.shield.drone.flight import dead_reckon, fly_to, motors_idle, sink_blind
@@ -25,9 +26,11 @@ STOP_TIME_S = 0.4  # a robot that trips holds the point it reaches by flying on 
 BLIND_S = 4.0  # without a state motors stop after this time: it has sunk to the ground or is beyond help
 LANDED_SPEED = 0.25  # m/s
 CLIMB_SPEED = 0.5  # m/s, of a take-off
-CARRIED_SPEED, CARRIED_S = 0.08, 1.0  # m/s, s: it has sunk no faster for so long ...
+CARRIED_SPEED, CARRIED_S = 0.08, 2.5  # m/s, s: it has sunk no faster for so long ...
+SINKS_LIFT = 0.86  # of hover thrust: with rotors 10 % stronger it still sinks
 CARRIED_LIFT = 0.88  # ... under less than this share of hover thrust: something carries it, also with strong rotors
 LIFTING = 1.1  # of hover thrust, under which a robot on the ground has to rise
+LIFTING_MORE = 1.25  # ... and one in the air: rotors that lost 20 % of their thrust hover with that
 AIRBORNE_M = 0.25  # a robot that much above where it rests flies: there is nothing to take off from
 UP_WITHIN_M = 0.3  # of the height: rotors 10 % too weak hang 0.25 m lower
 CARROT_M = 0.25  # how far below the robot the landing point runs at most; rotors 10 % too strong still sink
@@ -46,10 +49,11 @@ class DroneFallback:
         assert spec.flight is not None
         self.params, self.spec = params, spec
         self._carried_n = CARRIED_LIFT * spec.flight.hover_thrust_n
-        self._lifting_n = LIFTING * spec.flight.hover_thrust_n
+        self._hover_n = spec.flight.hover_thrust_n
         self.holds_s = params.hold_s
         underground = (*params.geofence_low[:2], params.ground_z_m - 10.0)
         self._motion, self._rise = MotionCheck(), RiseCheck()
+        self._flew = False
         self._landing_params = replace(params, geofence_low=underground)
         self._blind_params = replace(
             params, geofence_low=(-NO_FENCE_M,) * 3, geofence_high=(NO_FENCE_M,) * 3
@@ -59,10 +63,15 @@ class DroneFallback:
     def reset(self) -> None:
         self._take_off_m: float | None = None  # m, world, height to climb to; NaN where it flew already
         self._rise.forget()
+        self._rests: bool | None = None  # whether it waits on the ground; not known yet
         self.trip()
 
     def keep(self, sent: np.ndarray | None) -> None:
-        """Thrust and rates are no place to go on from: a drone in the air starts over by holding still."""
+        """Thrust and rates are no place to go on from: a drone in the air starts over by holding still.
+
+        Without thrust it may only be measured in the air: an estimate drifts, or a person lifts it.
+        """
+        self._flew = sent is not None and float(sent[0]) > 0.5 * self._hover_n
 
     def trip(self) -> None:
         self._anchor: np.ndarray | None = None  # (3,) m, where HOLD and LAND fly to
@@ -89,8 +98,11 @@ class DroneFallback:
 
     def doubt(self, state: RobotState, stamp_s: float, sent: np.ndarray) -> str:
         """Also that it does not rise, until a reset: idle motors would not show it again."""
-        lifts = self._height_m(state) < self.params.landed_height_m and float(sent[0]) > self._lifting_n
-        return self._rise.doubt(stamp_s, lifts) or self._motion.doubt(state, stamp_s)
+        flies = self._height_m(state) > self.params.landed_height_m
+        rot = rotation_matrix(state.base_quat.tolist())
+        lifts = float(sent[0]) * rot[8] > (LIFTING_MORE if flies else LIFTING) * self._hover_n
+        up_m_s = rotated(rot, state.base_lin_vel.tolist())[2]
+        return self._rise.doubt(stamp_s, lifts, up_m_s, flies) or self._motion.doubt(state, stamp_s)
 
     def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
         return check_request(self.params, self.spec, requested, age_s)
@@ -134,15 +146,22 @@ class DroneFallback:
         pass
 
     def wait(self, state: RobotState) -> FallbackCommand:
-        """Stay in the air, or on the ground."""
-        if self._height_m(state) < self.params.landed_height_m:
+        """Stay in the air, or on the ground, whatever is measured later."""
+        if self._rests is None:
+            self._rests = self._height_m(state) < (self.params.landed_height_m if self._flew else AIRBORNE_M)
+        if self._rests:
             return self._idle()
         return FallbackCommand(self.hold(state), Mode.HOLD, self.params)
 
     def fall_back(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
     ) -> FallbackCommand:
-        """Hover for `hold_s`, then down at `land_speed`, then motors idle: on the ground, or on what carries it."""
+        """Hover for `hold_s`, then down at `land_speed`, then motors idle: on the ground, or on what carries it.
+
+        Where its height stands still although it flies it sinks as without a state.
+        """
+        if self._rise.in_the_air:
+            return self.go_blind(state, sent, since_s, elapsed_s, stop)
         self._blind_s = 0.0
         speed = float(np.linalg.norm(state.base_lin_vel))
         if self._height_m(state) < self.params.landed_height_m and speed < LANDED_SPEED:
@@ -158,7 +177,10 @@ class DroneFallback:
         down = np.array([0.0, 0.0, -self.params.land_speed])
         # Not a moving point but one that stays near: a robot held up by a peer below must not dive once it is free.
         point = np.array([self._anchor[0], self._anchor[1], state.base_pos[2] - CARROT_M])
-        return FallbackCommand(fly_to(self.params, self.spec, state, point, down), Mode.LAND, self._landing_params)
+        target = fly_to(self.params, self.spec, state, point, down)
+        if speed < CARRIED_SPEED:  # it rests on something, or sinks unseen: that is no fall then
+            target[0] = max(float(target[0]), SINKS_LIFT * self._hover_n)
+        return FallbackCommand(target, Mode.LAND, self._landing_params)
 
     def go_blind(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool

@@ -12,7 +12,8 @@ WINDOW_S = 0.5  # over which positions and velocities are compared
 APART_M = 0.4  # between the ways that positions and velocities tell; velocities 0.1 s late stay below it
 GAP_S = 0.2  # without a measurement, after which it starts over
 SAME_S = 1e-4  # a measurement that is looked at twice
-RISES_WITHIN_S = 0.7  # off the ground: rotors that lost 20 % of their thrust lift it within 0.6 s
+RISES_WITHIN_S = 0.7  # of thrust: rotors that lost 20 % of it lift a robot off the ground within 0.6 s
+STILL_M_S = 0.1  # up or down: slower, a height stands still
 
 
 class MotionCheck:
@@ -69,9 +70,9 @@ class MotionCheck:
 
 
 class RiseCheck:
-    """Whether a robot on the ground is measured to rise when it is sent more thrust than its weight.
+    """Whether a robot is measured to rise when it is sent more thrust than its weight.
 
-    If it is not it stands without propellers, is held, or rises unseen, since its estimate of height stands still.
+    If it is not it stands without propellers, is held or too heavy, or rises unseen: its height does not follow.
     """
 
     def __init__(self) -> None:
@@ -80,11 +81,17 @@ class RiseCheck:
     def forget(self) -> None:
         """Start over."""
         self._doubt, self._lifted_s, self._stamp_s = "", 0.0, -inf
+        self.in_the_air = False  # whether it was there when that was found
 
-    def doubt(self, stamp_s: float, lifts: bool) -> str:
-        """Why the height measured at `stamp_s` is in doubt, or an empty string; `lifts`: what was sent until then."""
+    def doubt(self, stamp_s: float, lifts: bool, up_m_s: float, in_the_air: bool) -> str:
+        """Why a height that was measured at `stamp_s` to change by `up_m_s` is in doubt, or an empty string.
+
+        `lifts`: what was sent until then is more than the weight.
+        """
         elapsed_s, self._stamp_s = stamp_s - self._stamp_s, stamp_s
-        self._lifted_s = self._lifted_s + min(max(elapsed_s, 0.0), GAP_S) if lifts else 0.0
-        if self._lifted_s > RISES_WITHIN_S:
+        stands = lifts and abs(up_m_s) < STILL_M_S
+        self._lifted_s = self._lifted_s + min(max(elapsed_s, 0.0), GAP_S) if stands else 0.0
+        if self._lifted_s > RISES_WITHIN_S and not self._doubt:
             self._doubt = f"not measured to rise within {RISES_WITHIN_S:g} s of thrust"
+            self.in_the_air = in_the_air
         return self._doubt
