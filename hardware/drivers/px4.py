@@ -278,7 +278,7 @@ class Px4Driver:
             now_s = time.monotonic()
             if self._is_arming and newest is None and now_s > self._written_s + 0.1:
                 newest = (0.0, 0.0, 0.0), 0.0
-            if newest is not None:
+            if newest is not None and not self._is_taken:  # else OFFBOARD could be had back with commands to nothing
                 link.set_attitude_target(RATES_AND_THRUST, *newest)
             if now_s > beat_s + BEAT_S:
                 beat_s = now_s

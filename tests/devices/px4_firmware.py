@@ -111,12 +111,11 @@ class Firmware:
             self.rates, self.thrust = rates, min(max(thrust, 0.0), 1.0)
 
     def ask_mode(self, mode: str) -> bool:
-        """Whether a person's or a program's wish for a mode is granted."""
+        """Whether a person's or a program's wish for a mode is granted; the last rates and thrust stay until new ones."""
         if mode == "OFFBOARD" and self._is_silent:
             self.says.append((3, "Switching to Offboard is currently not available"))
             return False
         self.mode, self.in_failsafe, self._hold = mode, False, self.position
-        self.rates, self.thrust = np.zeros(3), 0.0
         return True
 
     def ask_arm(self, on: bool, by_force: bool) -> bool:

@@ -86,9 +86,12 @@ def test_who_takes_it_over_by_hand_keeps_it_until_a_person_acts(tmp_path):
         team.watch(ROBOT, 1.0)
         said = device.order()
         assert said["armed"] and said["mode"] == "POSCTL" and said["position"][2] > 1.5
-        device.order(mode="OFFBOARD")  # it is given back, and lands: the policy is not asked
+        device.order(mode="OFFBOARD")  # PX4 refuses: nothing is sent to who has it, and the policy is not asked
         team.watch(ROBOT, 1.0)
         assert team.authority(ROBOT) in ("LANDING", "FAULT")
+        said = device.order()
+        assert said["armed"] and said["mode"] != "OFFBOARD" and said["position"][2] > 1.0
+        device.order(mode="AUTO.LAND")
         team.watch_until(ROBOT, lambda: device.order()["landed"], 20.0)
 
 
