@@ -1,8 +1,22 @@
 """Set-points between those of a policy: a device is asked more often than a policy decides."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+SLACK_RAD = 0.1  # by which a joint may be measured beyond its range, or farther on than it can have gone
+STEADY_S = 0.25  # without a jump of what is measured, before an arm may be armed: its first set-point is there
+
+
+def measured_jump(joints: Sequence[str], before: Any, now: Any, max_velocity: Any, elapsed_s: float) -> str:
+    """Which joint cannot have gone from `before` to `now` (J,), rad, within `elapsed_s`; or an empty string."""
+    way = np.abs(np.subtract(now, before))
+    beyond = way - np.multiply(max_velocity, elapsed_s) - SLACK_RAD
+    which = int(beyond.argmax())
+    if not beyond[which] > 0.0:
+        return ""
+    return f"{joints[which]} was measured to jump by {way[which]:.2f} rad: look at it, and arm it again"
 
 
 def next_setpoint(

@@ -13,7 +13,7 @@ import numpy as np
 
 from hardware.drivers import DriverError
 from hardware.drivers.addresses import host_of
-from hardware.drivers.setpoints import next_setpoint
+from hardware.drivers.setpoints import SLACK_RAD, STEADY_S, measured_jump, next_setpoint
 from hardware.drivers.ur_link import Dashboard, Rtde, send_program
 from hardware.drivers.ur_packets import CYCLE_S, JOINTS, PLAYING, Said, hindrance, program
 from hardware.spec import RobotSpec
@@ -28,7 +28,6 @@ ASK_S = 0.5  # between two questions to the dashboard, and two attempts to conne
 LONGEST_SESSION = 2**31 - 1
 UNTAKEN = 150  # set-points of 0.3 s that our program did not take; after 0.2 s without any its watchdog has ended it
 OLD_S = 0.1  # of a state, from which on it does not say where the arm is
-SLACK_RAD = 0.1  # by which a joint may be measured beyond its range
 LARGEST_M = 0.5  # of a payload's centre of mass from the flange, along an axis: beyond it mm are meant
 
 
@@ -71,6 +70,7 @@ class UrDriver:
         self._session = 0  # whose set-points go to the arm; 0 for those that no program follows
         self._count = self._taken = self._taken_at = 0  # sent; the arm's program took; sent when it took that
         self._armed = False
+        self._jumped: tuple[float, str] = -np.inf, ""  # when a joint was measured where it cannot have gone, and which
         self._fault = ""
         self._lost = "no link"
         self._control = ""
@@ -138,7 +138,8 @@ class UrDriver:
         for name, rad, i in zip(JOINTS, self._said.q, self._order, strict=True):
             if not self._low[i] - SLACK_RAD <= rad <= self._high[i] + SLACK_RAD:  # as for what is no number
                 return f"{name} is measured at {rad:.3f} rad, outside {self._low[i]:.3f} .. {self._high[i]:.3f}"
-        return ""
+        jumped_s, jump = self._jumped
+        return jump if time.monotonic() < jumped_s + STEADY_S else ""
 
     def disarm(self) -> None:
         """Its program brakes and ends; the arm's controller holds it."""
@@ -240,6 +241,10 @@ class UrDriver:
         self._offset_s = (self._offset_s[0], min(self._offset_s[1], now_s - said.timestamp))
         if now_s > self._said_s + GAP_S:
             self._velocity = np.zeros(6)
+        if self._said is not None:
+            place, most = (self._said.q, said.q), self._max_velocity
+            if jump := measured_jump(JOINTS, *place, most, now_s - self._said_s):
+                self._jumped = now_s, jump
         self._said, self._said_s, self._lost = said, now_s, ""
         # Ours hands numbers back in their order; what jumps, or begins again, is another program's.
         if 0 < (said.taken - self._taken) % LONGEST_SESSION <= UNTAKEN or not self._armed:

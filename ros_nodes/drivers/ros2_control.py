@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 
 from hardware.drivers import DriverError
 from hardware.drivers.device_clock import DeviceClock
-from hardware.drivers.setpoints import next_setpoint
+from hardware.drivers.setpoints import SLACK_RAD, STEADY_S, measured_jump, next_setpoint
 from hardware.drivers.threads import beats
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, DeviceStatus, RobotState
@@ -29,8 +29,6 @@ SILENT_S = 0.25  # of what is measured: its shield has held it long before
 LONGEST_WAIT_S = 0.1  # that a message is believed to have waited here: the system's clock may be set
 COAST_S = 0.1  # without a target for so long the set-point comes to rest
 AWAY_RAD, AWAY_S = 0.3, 0.5  # a joint so far from its set-point, for so long, does not follow
-SLACK_RAD = 0.1  # by which a joint may be measured beyond its range
-STEADY_S = 0.25  # without a jump of what is measured, before it may be armed
 LOOK_S, STOP_S, REST_RAD_S = 0.1, 1.0, 1e-3
 COMMAND_HZ = (20.0, 1000.0)
 
@@ -195,21 +193,12 @@ class Ros2ControlDriver:
                 continue
             if stamp_ns == self._stamp_ns:
                 continue
-            if jump := self._jump(now_s - self._came_s):
+            places, elapsed_s = (self._state.joint_pos, self._next.joint_pos), now_s - self._came_s
+            if np.isfinite(elapsed_s) and (jump := measured_jump(self._joints, *places, self._max_velocity, elapsed_s)):
                 self._jumped = now_s, jump
             self._state, self._next = self._next, self._state
             self._garbage, self._came_s, self._stamp_ns = "", now_s, stamp_ns
             self._measured_s = self._clock.packet(1e-9 * stamp_ns, now_s)
-
-    def _jump(self, elapsed_s: float) -> str:
-        """Which joint cannot have gone within `elapsed_s` to where it is measured next, or nothing."""
-        if not np.isfinite(elapsed_s):
-            return ""  # it is the first
-        way = np.abs(self._next.joint_pos - self._state.joint_pos)
-        if (beyond := way - self._max_velocity * elapsed_s - SLACK_RAD).max() <= 0.0:
-            return ""
-        which = int(beyond.argmax())
-        return f"{self._joints[which]} was measured to jump by {way[which]:.2f} rad: look at it, and arm it again"
 
     def _silence(self, now_s: float) -> str:
         if now_s - self._measured_s < SILENT_S:

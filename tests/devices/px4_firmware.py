@@ -111,7 +111,7 @@ class Firmware:
             self.rates, self.thrust = rates, min(max(thrust, 0.0), 1.0)
 
     def ask_mode(self, mode: str) -> bool:
-        """Whether a person's or a program's wish for a mode is granted; the last rates and thrust stay until new ones."""
+        """Whether a person's or a program's wish for a mode is granted; rates and thrust stay until new ones come."""
         if mode == "OFFBOARD" and self._is_silent:
             self.says.append((3, "Switching to Offboard is currently not available"))
             return False

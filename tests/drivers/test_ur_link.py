@@ -116,7 +116,11 @@ def test_an_arm_is_not_armed_while_a_joint_is_measured_where_it_cannot_be_or_not
     assert not arm.read_status().armed
     said = arm.read_status().fault
     assert re.fullmatch(r"elbow_joint is measured at [45]\.\d+ rad, outside -3\.142 \.\. 3\.142", said), said
-    device.order(off_rad=0.0, frozen=True)
+    device.order(off_rad=0.0)
+    wait_for(lambda: arm.read().joint_pos.max() < 2.0)
+    arm.arm()
+    assert arm.read_status().fault.startswith("elbow_joint was measured to jump by 3.00 rad"), arm.read_status()
+    device.order(frozen=True)
     try:
         wait_for(lambda: arm.read().age > 0.12)
         arm.arm()
@@ -125,6 +129,7 @@ def test_an_arm_is_not_armed_while_a_joint_is_measured_where_it_cannot_be_or_not
         device.order(frozen=False)
     assert device.order()["programs"] == programs, "no program was sent"
     wait_for(lambda: arm.read().age < 0.05, 4.0)
+    time.sleep(0.3)  # it has jumped
     armed(arm)
 
 
