@@ -6,8 +6,9 @@ from math import degrees, hypot, pi, sqrt, tan
 import numpy as np
 
 from deploy.shield.drone.attitude import rate_authority_s
-from deploy.shield.drone.fallback import BLIND_S, FLIPPED_RAD
+from deploy.shield.drone.fallback import BLIND_S, FLIPPED_RAD, LIFTING_MORE
 from deploy.shield.drone.flight import BLIND_LIFT
+from deploy.shield.drone.motion import RISES_WITHIN_S
 from deploy.shield.drone.params import THRUST_ERROR, ShieldParams
 from deploy.shield.guarantee import Guarantee, Lines
 from hardware.spec import GRAVITY, FlightModel, RobotSpec
@@ -144,8 +145,10 @@ def _outside(params: ShieldParams, measured: bool) -> Lines:
         ),
         (
             "an estimate that is wrong",
-            "seen where it freezes, jumps, or where position and velocity contradict each other; an offset that is "
-            "there from the start is not",
+            "seen where it freezes, jumps, where position and velocity contradict each other, or where a height stands "
+            f"still for {RISES_WITHIN_S:g} s under {LIFTING_MORE:g} times hover thrust: then it sinks and is in FAULT. "
+            "Rotors that lost more than a fifth of their thrust look the same. An offset that is there from the start "
+            "is not seen, nor a height that stands still under less thrust",
         ),
         (f"a tilt of more than {degrees(FLIPPED_RAD):.0f} degrees", "the shield levels and lands the robot"),
         (
