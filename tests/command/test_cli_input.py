@@ -34,7 +34,10 @@ def test_the_version_is_that_of_the_package():
         (["train", "hover", "--total-steps", "5"], "did you mean '--steps'"),
         (["play", "--robts", "3"], "did you mean '--robots'"),
         (["calibrate", "g1"], "ROBOT is missing: Its name in that file; see phalanx calibrate --help"),
-        (["operate", "lnad"], "what 'lnad': choose from arm, start, land, hold, disarm, estop, reset, goal, swap; see"),
+        (
+            ["operate", "lnad"],
+            "what 'lnad': choose from arm, start, land, hold, disarm, estop, reset, goal, swap, reconnect; see",
+        ),
         (["operate", "lnad"], "did you mean 'land'?"),
         (["train", "hover", "--td3.gamma", "0.9"], "unknown option --td3.gamma: it is one of --algo td3, which is not"),
         (["train", "hover", "--algo", "td3", "--td3.gama", "0.9"], "did you mean '--td3.gamma'"),
