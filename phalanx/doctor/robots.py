@@ -178,7 +178,7 @@ def _measurements(
         yield "measurements", "fail", f"{unknown} not finite", hint
     status: Status = "ok" if seen.hz >= enough_hz else "warn" if seen.hz >= STEADY * control_hz else "fail"
     hint = "" if status == "ok" else seen.busy or hint_hz
-    yield "rate", status, f"{seen.hz:.1f} Hz of {asked_hz:g}", hint
+    yield "rate", status, f"{seen.hz:.1f} Hz of {asked_hz:g}, {enough_hz:g} needed", hint
     params, age_s = make_shield_params(spec), float(np.quantile(seen.ages_s, 0.99)) if seen.ages_s else np.inf
     warn_s = params.warn_periods * params.control_dt_s
     status = "ok" if age_s <= warn_s else "warn" if age_s <= params.act_s else "fail"

@@ -43,10 +43,10 @@ def test_each_driver_that_ships_has_a_hint_of_its_own():
 @pytest.mark.parametrize(
     ("driver", "robot", "hz", "status", "found"),
     [
-        ("ur", "ur5e", 147, "warn", "147.0 Hz of 500"),
-        ("ur", "ur5e", 490, "ok", "490.0 Hz of 500"),
-        ("ros2_control", "ur5e", 94, "ok", "94.0 Hz of 100"),
-        ("ros2_control", "ur5e", 47, "warn", "47.0 Hz of 100"),
+        ("ur", "ur5e", 147, "warn", "147.0 Hz of 500, 450 needed"),
+        ("ur", "ur5e", 490, "ok", "490.0 Hz of 500, 450 needed"),
+        ("ros2_control", "ur5e", 94, "ok", "94.0 Hz of 100, 90 needed"),
+        ("ros2_control", "ur5e", 47, "warn", "47.0 Hz of 100, 90 needed"),
     ],
 )
 def test_a_rate_is_held_against_what_the_driver_needs(driver, robot, hz, status, found):

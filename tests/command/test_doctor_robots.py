@@ -59,7 +59,7 @@ def test_what_is_wrong_with_a_robot_is_found_without_arming_it(tmp_path):
             "battery",
             "device",
         }
-        assert well["cf1", "battery"]["found"].startswith("90 %") and well["cf1", "rate"]["found"].endswith("Hz of 100")
+        assert well["cf1", "battery"]["found"].startswith("90 %") and "Hz of 100, " in well["cf1", "rate"]["found"]
         device.order(charge=0.1, sigma_m=0.5, delay_s=0.12)
         code, ill = examined(file)
         assert code == 1

@@ -92,6 +92,6 @@ class RiseCheck:
         stands = lifts and abs(up_m_s) < STILL_M_S
         self._lifted_s = self._lifted_s + min(max(elapsed_s, 0.0), GAP_S) if stands else 0.0
         if self._lifted_s > RISES_WITHIN_S and not self._doubt:
-            self._doubt = f"not measured to rise within {RISES_WITHIN_S:g} s of thrust"
+            self._doubt = f"not measured to rise within {RISES_WITHIN_S:g} s of thrust: too heavy, or a wrong height"
             self.in_the_air = in_the_air
         return self._doubt
