@@ -210,16 +210,11 @@ class Processes:
         return found
 
     def said_by(self, node: NotUp) -> str:
-        """What one that is not up said last, behind a colon; of one that is late warnings and errors only, or nothing.
-
-        What a node does before it is up may be news of any kind, and no reason.
-        """
-        if not node.late:
-            return f": {self.last_line_of(node.node)}"
-        logger = node.node.strip("/").replace("/", ".")
+        """What one that is not up said last, behind a colon; no news of one that is late: no reason is in them."""
+        last = self.last_line_of(node.node)
         log = self.log_of(self._process_of[node.node.strip("/")]).read_text(errors="replace")
-        lines = [line for line in log.splitlines() if f"[{logger}]: " in line and NEWS not in line]
-        return f": {lines[-1].partition(f'[{logger}]: ')[2]}" if lines else ""
+        is_news = any(NEWS in line and line.endswith(last) for line in log.splitlines())
+        return "" if node.late and is_news else f": {last}"
 
     def last_line_of(self, node: str) -> str:
         """What the node with this fully qualified name said last, by `last_line` of the process that carries it."""
