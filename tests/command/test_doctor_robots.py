@@ -20,6 +20,12 @@ HOVER = str(ZOO / "hover.onnx")
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 
+@pytest.fixture(autouse=True)
+def no_stops_of_others(tmp_path, monkeypatch):
+    """A person's stops outlive what they stopped, also on the computer of who tests."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
 def examined(file, *options) -> tuple[int, dict[tuple[str, str], dict[str, str]]]:
     done = here("doctor", str(file), *options, "--json")
     return done.returncode, {(check["group"], check["name"]): check for check in json.loads(done.stdout)["checks"]}
