@@ -23,11 +23,11 @@ from sim.vendor_models import vendor_model_path
 Values = Mapping[str, float]  # by the names of `hardware.overlay.quantities`
 SEED = 2_000_003  # neither training nor verification starts from it
 OF_MODEL = {"kp": "stiffness", "kd": "damping", "armature": "armature", "dry friction": "friction"}
-# Stiffness N m/rad and damping N m s/rad of the legs in Unitree's own deployments: unitree_rl_gym, deploy/deploy_real/
-# configs/g1.yaml and h1.yaml, which list hips, knee and ankle in this order.
-DEPLOYED: Mapping[str, Mapping[str, tuple[float, float]]] = {
-    "g1": {"hip": (100.0, 2.0), "knee": (150.0, 4.0), "ankle": (40.0, 2.0)},
-    "h1": {"hip": (150.0, 2.0), "knee": (200.0, 4.0), "ankle": (40.0, 2.0)},
+# Stiffness N m/rad and damping N m s/rad of legs that others deploy. G1: AMO (arXiv 2505.03738), with ankles that are
+# stiff enough for the pose to stand by itself. H1: Unitree's unitree_rl_gym, deploy/deploy_real/configs/h1.yaml.
+OTHERS: Mapping[str, tuple[str, Mapping[str, tuple[float, float]]]] = {
+    "g1": ("gains of AMO, stiffer ankles", {"hip": (150.0, 2.0), "knee": (300.0, 4.0), "ankle_pitch": (200.0, 5.0)}),
+    "h1": ("gains that Unitree deploys", {"hip": (150.0, 2.0), "knee": (200.0, 4.0), "ankle": (40.0, 2.0)}),
 }
 
 
@@ -43,15 +43,16 @@ def plants(spec: RobotSpec) -> Iterator[Drives]:
     """The specification's own drives, and those that others deploy or model: with the task's delays, and late."""
     slow_s = 0.03 if spec.kind == "humanoid" else 0.04
     yield from _late("own", {}, slow_s)
+    others, legs = OTHERS.get(spec.name, ("", {}))
     gains = {
         f"{joint.name}.{name}": value
         for joint in spec.joints
-        for part, both in DEPLOYED.get(spec.name, {}).items()
+        for part, both in legs.items()
         if part in joint.name
         for name, value in zip(("stiffness", "damping"), both, strict=True)
     }
     if gains:
-        yield from _late("deployed gains", gains, slow_s)
+        yield from _late(others, gains, slow_s)
     try:
         model = load_model(vendor_model_path(spec))
     except ValueError:  # there is none, or it is not installed
@@ -64,8 +65,8 @@ def plants(spec: RobotSpec) -> Iterator[Drives]:
         if joint in names and name in OF_MODEL and value is not None
     }
     gains = {name: value for name, value in theirs.items() if name.endswith((".stiffness", ".damping"))}
-    others = {name: value for name, value in theirs.items() if name not in gains}
-    yield from _late("armature and friction of the meshed model", others, slow_s)
+    rest = {name: value for name, value in theirs.items() if name not in gains}
+    yield from _late("armature and friction of the meshed model", rest, slow_s)
     if gains:
         yield from _late("gains, armature and friction of the meshed model", theirs, slow_s)
 

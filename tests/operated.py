@@ -87,9 +87,11 @@ class OperatedStand(Stand):
         self.sent = 0
 
     def run(self, seconds, request=None, age_s=0.01):
+        """A `request` of "hold" is what keeps it where it is."""
         for _ in range(round(seconds / self.dt_s)):
             self.now_s += self.dt_s
-            requested = None if request is None else ActuatorCommand(np.float32(request))
+            asked = self.holding() if isinstance(request, str) else request
+            requested = None if asked is None else ActuatorCommand(np.float32(asked))
             command, self.report = self.authority.step(self.now_s, Context(self.state(), NO_PEERS), requested, age_s)
             self.sent += command is not None
             if command is not None:

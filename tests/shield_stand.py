@@ -2,11 +2,15 @@
 
 import mujoco
 import numpy as np
+from places import ZOO
 
+from deploy.runtime import PolicyRuntime
 from deploy.shield import Context, Mode, Shield, ShieldReport, make_shield_params
 from deploy.shield.types import NO_PEERS
 from hardware import ActuatorCommand, RobotSpec, RobotState
 from hardware.rotation import rotate_inverse
+
+STANDS = {"g1": ZOO / "stand.onnx"}  # by a policy: no pose holds it up, its ankles are too soft
 
 
 class Stand:
@@ -38,6 +42,9 @@ class Stand:
         self.modes: list[Mode] = []
         self.low, self.high = np.array(spec.command_low), np.array(spec.command_high)
         self.torque: list[np.ndarray] = []  # (U,) of every physics step
+        self.policy = PolicyRuntime.load(STANDS[spec.name]) if spec.name in STANDS else None
+        if self.policy:
+            self.policy.reset()
 
     @property
     def pos(self) -> np.ndarray:
@@ -63,11 +70,17 @@ class Stand:
             np.zeros(()),
         )
 
-    def step(self, request="hold", age_s=0.01, state="true", dt_s=None) -> tuple[np.ndarray, ShieldReport]:
-        """One control period; a `request` of "hold" is the home pose."""
+    def holding(self) -> np.ndarray:
+        """Targets (U,) that keep it where it is: of its policy that stands, from what is true, or the home pose."""
+        if self.policy is None:
+            return self.home[self.channel]
+        return self.policy.step(self.state(), NO_PEERS, {}).requested.target
+
+    def step(self, request="hold", beside=0.0, age_s=0.01, state="true", dt_s=None) -> tuple[np.ndarray, ShieldReport]:
+        """One control period; a `request` of "hold" is `holding`, with what lies `beside` it (U,) added."""
         self.now_s += self.dt_s if dt_s is None else dt_s
         state = self.state() if isinstance(state, str) else state
-        request = self.home[self.channel] if isinstance(request, str) else request
+        request = self.holding() + beside if isinstance(request, str) else request
         requested = None if request is None else ActuatorCommand(np.asarray(request, np.float32))
         command, report = self.shield.step(self.now_s, Context(state, NO_PEERS), requested, age_s)
         assert command.target.dtype == np.float32 and np.isfinite(command.target).all()

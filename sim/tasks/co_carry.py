@@ -21,7 +21,7 @@ from sim.tasks.velocity import FALLEN, GAIT_S, LEGS, LIFT, OF_LEGS, ROBOT, SCALE
 from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, carry, humanoids, observations, rewards
 from sim.vectors import about_vertical
 
-# Elbows bent, hands beside the hips: with the load above the middle of the feet the pose itself stands.
+# Elbows bent, hands beside the hips: the load is above the middle of the feet.
 POSE = tuple(0.35 if "shoulder_pitch" in joint.name else joint.home for joint in ROBOT.joints)
 PALM = load_chain(ROBOT, "left_hand").forward(torch.tensor(POSE))[0]  # (3) m, from the pelvis
 CARRY_M = ROBOT.home_height_m + float(PALM[2])  # height of the handles
@@ -160,7 +160,6 @@ GROUP = GroupCfg(
         "load_mass": EventTerm(randomisation.object_mass, {"scale": (0.6, 1.6)}),
         "push": EventTerm(randomisation.push, {"speed_m_s": (0.0, 0.2)}, interval_range_s=(3.0, 5.0)),
     },
-    # The pose itself stands: what is learned first is not to fall
     training={"ppo": {**humanoid.PPO, "minibatch": 2048, "init_std": 0.2}},
 )
 

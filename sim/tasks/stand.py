@@ -17,7 +17,6 @@ from sim.tasks.parts import humanoid
 from sim.terms import EventTerm, RewardTerm, Term, humanoids, observations, rewards
 from sim.vectors import about_vertical
 
-HIPS = {"hip_pitch": 0.5, "hip_roll": 0.35, "hip_yaw": 0.25}  # rad, of an action about home
 PUSH_EVERY_S = (2.0, 3.0)
 HARDWARE: Mapping[str, EventTerm] = {  # as far as drives, computers and links differ; an H1 falls by itself there
     "gains": EventTerm(randomisation.gains, {"stiffness": (0.6, 1.5), "damping": (0.6, 1.5)}),
@@ -132,7 +131,11 @@ def stand_task(name: str, summary: str, stand: Stand) -> TaskCfg:
 
 G1 = Stand(
     robot=load_robot("g1"),
-    reach={**HIPS, "knee": 0.6, "ankle_pitch": 0.4, "ankle_roll": 0.25, "waist": 0.2},
+    # Drives are soft, and carry it by targets ahead of its joints
+    reach={
+        **{"hip_pitch": 0.75, "hip_roll": 0.5, "hip_yaw": 0.35},
+        **{"knee": 1.2, "ankle_pitch": 0.7, "ankle_roll": 0.25, "waist": 0.2},
+    },
     fallen_m=0.5,
     standing_m=0.65,
     feet_apart_m=0.16,

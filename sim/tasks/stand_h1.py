@@ -1,11 +1,11 @@
 """stand-h1: as stand, by a Unitree H1, whose ankles do not roll and are weak: they give out before its toes do."""
 
 from hardware import load_robot
-from sim.tasks.stand import HIPS, Stand, stand_task
+from sim.tasks.stand import Stand, stand_task
 
 H1 = Stand(
     robot=load_robot("h1"),
-    reach={**HIPS, "knee": 0.6, "ankle": 0.2, "torso": 0.2},
+    reach={"hip_pitch": 0.5, "hip_roll": 0.35, "hip_yaw": 0.25, "knee": 0.6, "ankle": 0.2, "torso": 0.2},
     fallen_m=0.65,
     standing_m=0.85,
     feet_apart_m=0.2,

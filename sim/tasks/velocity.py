@@ -15,7 +15,7 @@ from sim.vectors import about_vertical
 ROBOT = load_robot("g1")
 HOME = ROBOT.home
 # Reach of the action about home, rad. Waist, arms and hands keep their pose: fewer channels are learned sooner.
-REACH = {"hip_pitch": 0.6, "hip_roll": 0.3, "hip_yaw": 0.3, "knee": 0.8, "ankle_pitch": 0.5, "ankle_roll": 0.2}
+REACH = {"hip_pitch": 0.7, "hip_roll": 0.4, "hip_yaw": 0.3, "knee": 1.0, "ankle_pitch": 0.7, "ankle_roll": 0.2}
 SCALE = humanoid.of_joints(ROBOT, REACH)
 LEGS = tuple(index for index, scale in enumerate(SCALE) if scale)
 TURNED = tuple(i for i in LEGS if "roll" in ROBOT.joint_names[i] or "yaw" in ROBOT.joint_names[i])

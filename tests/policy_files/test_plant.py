@@ -44,8 +44,8 @@ def hover_contract(spec=CRAZYFLIE):
 @pytest.mark.parametrize(
     ("spec", "line"),
     [
-        (with_joints(stiffness=lambda _: 500.0), "KNEE.stiffness from 177 to 453, this robot has 500"),
-        (with_joints(stiffness=lambda _: 0.0), "KNEE.stiffness from 177 to 453, this robot has 0"),
+        (with_joints(stiffness=lambda _: 500.0), "KNEE.stiffness from 88.5 to 226.5, this robot has 500"),
+        (with_joints(stiffness=lambda _: 0.0), "KNEE.stiffness from 88.5 to 226.5, this robot has 0"),
         (with_joints(damping=lambda kd: 1.6 * kd), "KNEE.damping from 2.36 to 6.04, this robot has 6.4"),
         (with_joints(home=lambda _: 0.0), "KNEE.home from 0.299 to 0.301, this robot has 0"),
         (replace(G1, mass_kg=2 * G1.mass_kg), "mass_kg from 29.674 to 37.009, this robot has 66.682"),
@@ -166,7 +166,7 @@ def test_inspect_prints_the_plant_and_what_a_robot_may_have(tmp_path, capsys):
         "Plant: takes joint positions",
         "mass_kg 29.674 .. 37.009",
         "actuator_delay_s 0 .. 0.022",
-        f"{KNEE} 0.3 300 4 139 20 0.0251 0",
+        f"{KNEE} 0.3 150 4 139 20 0.0251 0",
         "gains stiffness 0.6 .. 1.5 stiffness",
     ):
         assert said in words, said

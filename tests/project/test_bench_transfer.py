@@ -12,14 +12,14 @@ from sim.envs.team_env import TeamEnv
 def test_the_gains_that_others_deploy_reach_simulation_and_shield(tmp_path: Path) -> None:
     """Those of a G1's legs, with 30 ms of delay in all."""
     g1 = load_robot("g1")
-    late = next(plant for plant in plants(g1) if plant.name == "deployed gains, 30 ms")
+    late = next(plant for plant in plants(g1) if plant.name == "gains of AMO, stiffer ankles, 30 ms")
     env = TeamEnv(with_plant("stand", g1, late, tmp_path), 2, seed=0, shield=True, randomise=False)
     channel = [c.name for c in g1.channels].index("left_ankle_pitch_joint")
     gain = env.group.robots.physics.field("actuator_gainprm")[..., channel, 0]
-    assert gain.flatten().tolist() == pytest.approx([40.0] * gain.numel())
+    assert gain.flatten().tolist() == pytest.approx([200.0] * gain.numel())
     assert env.group.shield is not None
     joints = {joint.name: joint for joint in env.group.robot.joints}  # what the shield counts on
-    assert (joints["left_ankle_pitch_joint"].stiffness, joints["left_knee_joint"].damping) == (40.0, 4.0)
+    assert (joints["left_ankle_pitch_joint"].stiffness, joints["left_knee_joint"].stiffness) == (200.0, 300.0)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Who has an arm or a humanoid: home, parked, held when it is disarmed, or on its feet until a person disarms it."""
 
 import numpy as np
+import pytest
 from operated import OperatedStand
 
 from deploy.shield import Context, Mode, make_shield_params
@@ -65,12 +66,10 @@ def test_an_arm_goes_home_if_asked_parks_and_is_held_on_when_it_is_disarmed():
 
 
 def test_a_humanoid_that_is_asked_down_stands_until_a_person_disarms_it():
-    spec = load_robot("g1")
-    home = np.array(spec.home_target)
-    robot = OperatedStand(spec).run(0.1)
+    robot = OperatedStand(load_robot("g1")).run(0.1)
     robot.authority.arm()
     robot.authority.ask("start", robot.now_s)
-    robot.run(0.6, request=home)
+    robot.run(1.2, request="hold")
     assert robot.authority.state is State.POLICY
     robot.authority.ask("land", robot.now_s)
     robot.run(robot.params.stand_s + 1.0)
@@ -79,6 +78,43 @@ def test_a_humanoid_that_is_asked_down_stands_until_a_person_disarms_it():
     assert not robot.authority.ask("disarm", robot.now_s)
     robot.run(0.2)
     assert robot.sent == sent
+
+
+@pytest.mark.parametrize("name", ["g1", "h1"])
+def test_a_humanoid_that_is_armed_is_stood_and_a_push_before_its_first_request_does_not_fell_it(name):
+    for seed in range(6):
+        spec, rng = load_robot(name), np.random.default_rng(seed)
+        robot = OperatedStand(spec, np.array(spec.home) + rng.normal(0.0, 0.01, len(spec.home))).run(0.1)
+        assert not robot.authority.arm()
+        robot.run(0.5)
+        angle = rng.uniform(0.0, 2.0 * np.pi)
+        robot.data.qvel[:2] += 0.3 * np.array([np.cos(angle), np.sin(angle)])
+        robot.run(4.0)
+        assert robot.report.mode is Mode.HOLD and robot.data.qpos[2] > 0.95 * spec.home_height_m
+
+
+def test_a_g1_that_is_armed_as_it_hangs_from_a_rope_moves_its_joints_little_and_comes_to_rest():
+    """Its feet are 10 cm up; the rope is 1 m long, gives by 16 cm under its weight, and swings little."""
+    robot = OperatedStand(load_robot("g1"))
+    torso, weight_n = robot.model.body("torso_link").id, 9.81 * robot.spec.mass_kg
+    stiffness = weight_n / np.array([1.0, 1.0, 0.16])  # N/m
+    began, hook = robot.pos, robot.data.xipos[torso] + np.array([0.0, 0.0, 0.1])
+    robot.data.qpos[2] += 0.1
+
+    def hang(seconds: float) -> tuple[float, float]:
+        moved = fastest = 0.0
+        for _ in range(round(seconds / robot.dt_s)):
+            pull = stiffness * (hook - robot.data.xipos[torso]) - 300.0 * robot.data.qvel[:3]
+            robot.data.xfrc_applied[torso, :3] = pull + np.array([0.0, 0.0, weight_n])
+            robot.run(robot.dt_s)
+            moved, fastest = max(moved, np.abs(robot.pos - began).max()), max(fastest, np.abs(robot.vel).max())
+        return moved, fastest
+
+    hang(1.0)
+    assert not robot.authority.arm()
+    moved, fastest = hang(4.0)
+    assert moved < 0.3 and fastest < 1.5
+    assert hang(4.0)[1] < 0.2 and robot.report.mode is Mode.HOLD
 
 
 def test_a_stop_from_before_the_start_moves_nothing():

@@ -116,14 +116,15 @@ def test_a_robot_whose_policy_has_asked_for_one_thing_only_stands_when_it_dies()
         assert Mode.DAMP not in robot.seen
 
 
-def test_a_policy_whose_first_requests_walk_at_a_wall_is_stopped_by_the_first():
+def test_a_policy_that_walks_at_a_wall_before_it_is_given_the_robot_is_stopped_by_the_motion():
+    """It is in the middle of its gait then: its first request does not say that it sets out."""
     robot = Led("g1").before_wall(0.7).go(0.1)
     robot.authority.arm()
     robot.go(0.1)
     robot.authority.ask("start", robot.now_s)
-    robot.go(2.0, (1.0, 0.0, 0.0))
-    assert "where it begins to walk" in robot.authority.reason and Mode.DAMP not in robot.seen
-    assert np.linalg.norm(robot.state().base_pos[:2]) < 0.1
+    robot.go(4.0, (1.0, 0.0, 0.0))
+    assert "obstacle_0 is 0." in robot.authority.reason and Mode.DAMP not in robot.seen
+    assert np.linalg.norm(robot.state().base_pos[:2]) < 0.5
 
 
 def test_a_start_right_after_a_hold_is_balanced_by_what_is_measured_now():

@@ -7,11 +7,14 @@ import pytest
 import torch
 from one_group import make_env
 from parity import measure_parity
+from places import ZOO
 from small_run import train_cfg
 
 from deploy.bundle import load_bundle
+from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from hardware.rotation import multiply, rotate
+from policies.evaluation.policy_runner import BundleRunner
 from policies.evaluation.verify import VerifyCfg
 from policies.export.export import export_policy
 from policies.training.train import train
@@ -72,22 +75,24 @@ def test_arms_keep_their_pose_and_legs_move_about_home(task):
 
 @pytest.mark.slow
 @STANDS
-def test_a_robot_that_only_holds_its_pose_falls_under_the_pushes_and_stands_without(task):
+def test_a_robot_that_only_holds_its_pose_falls_and_without_pushes_only_a_g1_whose_ankles_are_soft(task):
     pushed = run(make_env(task, 24, seed=1), round(task.episode_s * 50))
     assert pushed["success"].mean() < 0.1
     assert pushed["fallen"].mean() > 0.9
     still = run(make_env(calm(task), 8, seed=1), round(task.episode_s * 50))
-    assert still["success"].mean() > 0.8
+    assert still["success"].mean() > 0.8 if task is STAND_H1 else still["fallen"].mean() > 0.9
 
 
 @pytest.mark.slow
 def test_pushes_come_as_often_and_as_hard_as_the_task_says():
     term = {"push": EventTerm(randomisation.push, {"speed_m_s": G1.push_m_s}, interval_range_s=PUSH_EVERY_S)}
     env = make_env(STAND.changed(randomisation=term), 16, seed=0)
+    stands = BundleRunner(PolicyRuntime.load(ZOO / "stand.onnx"))
+    stands.start(env)
     first = torch.full((16,), torch.nan)
     for step in range(1, 160):
         before = env.now.lin_vel_w[:, 0, :2]
-        env.step(torch.zeros(16, 1, 29))
+        env.step(stands.act(env)[0])
         knock = torch.linalg.vector_norm(
             env.group.robots.truth().base_lin_vel[:, 0] - env.now.state.base_lin_vel[:, 0], dim=-1
         )

@@ -21,11 +21,11 @@ BRACE_RAD = 0.8  # farther ahead of a joint no target is
 
 
 class HumanoidFallback(JointFallback):
-    """A robot with a fallback policy walks on by that one from the first request that is missing, if it walks like the
-    policy that it had; once it falls back, or is held, it slows down and stands by it. All its targets pass the filter.
+    """A robot with a fallback policy stands by it from when it is armed: no pose holds up one whose drives are as soft
+    as those of a G1. It walks on by it from the first request that is missing, if it walks like the policy that it had;
+    once it falls back, or is held, it slows down and stands by it. All its targets pass the filter.
 
-    Without one, and before a policy has had it, it stands by moving its targets from the last ones to the home pose
-    within `stand_s`.
+    Without one it stands by moving its targets from the last ones to the home pose within `stand_s`.
 
     It damps by targets that follow the measured joints: what they pulled with at first fades within `damp_s`, and what
     remains of kp (q* - q) - kd dq is the second half, which resists every motion. Once it damps it goes on until reset.
@@ -39,7 +39,6 @@ class HumanoidFallback(JointFallback):
     _beside: np.ndarray | None = None  # (U,) rad, targets of the fallback policy beside what was sent last
     _apart: np.ndarray | float = 0.0  # (U,) rad, from those to the last request
     _asked: np.ndarray | None = None  # (U,) rad, by the policy, before it is faded in
-    _led = False  # whether a policy has had the robot since it was commanded: before, it is in its home pose
     _starts = False  # whether what comes as a request is no policy's, but on the way to where a policy begins
 
     def __init__(self, params: JointShieldParams, spec: RobotSpec):
@@ -62,7 +61,7 @@ class HumanoidFallback(JointFallback):
     def keep(self, sent: np.ndarray | None) -> None:
         super().keep(sent)
         if sent is None:  # it was not commanded for a while
-            self._has_robot = self._led = False
+            self._has_robot = False
             self._beside = None
             if self._standby:
                 self._standby.reset()
@@ -142,7 +141,7 @@ class HumanoidFallback(JointFallback):
             self._starts = False
             target = self._stand(state, self._kept, elapsed_s)
             return request if target is None else self._clip(target)
-        self._has_robot, self._led = False, True
+        self._has_robot = False
         if self._standby is None:
             return request
         self._standby.observe(state, elapsed_s)
@@ -155,25 +154,24 @@ class HumanoidFallback(JointFallback):
         return self._clip(target + self._apart)
 
     def wait(self, state: RobotState) -> FallbackCommand:
-        """A robot that a policy has had is kept on its feet by the fallback policy."""
+        """It is kept on its feet by the fallback policy."""
         target = self._stand(state, self._kept, self.params.control_dt_s)
         return super().wait(state) if target is None else FallbackCommand(self._clip(target), Mode.HOLD, self.params)
 
     def start(self, state: RobotState, elapsed_s: float, cfg: StartCfg) -> tuple[np.ndarray, bool]:
-        """A robot that a policy has had begins where the fallback policy stands, which `bridge` asks for what to do."""
+        """It begins where the fallback policy stands, which `bridge` asks for what to do."""
         self._starts = True
-        if self._standby is None or not self._led:
+        if self._standby is None:
             return super().start(state, elapsed_s, cfg)
         return self.hold(state), self._has_robot and self._standby.stands
 
     def _stand(self, state: RobotState, sent: np.ndarray | None, elapsed_s: float) -> np.ndarray | None:
-        """Targets (U,) of the fallback policy on its way to a stand; None where there is none, or it has not run, and
-        before a policy has had the robot.
+        """Targets (U,) of the fallback policy on its way to a stand; None where there is none, or it has not run.
 
         What was `sent` last differed from its own targets beside those, if it has run then, or differs from these: that
         fades within `stand_s`. It is nothing if it walks as the other policy did.
         """
-        if self._standby is None or self._from is not None or not self._led:
+        if self._standby is None or self._from is not None:
             return None
         begins, beside = not self._has_robot, self._beside
         if begins:

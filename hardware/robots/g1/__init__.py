@@ -37,11 +37,11 @@ def _leg(side: str, out: int) -> tuple[Joint, ...]:
     """Joints of one leg; `out` is +1 for left and -1 for right."""
     roll = (-0.5236, 2.9671) if out > 0 else (-2.9671, 0.5236)
     return (
-        _joint(f"{side}_hip_pitch", -2.5307, 2.8798, -0.13, HIP_14, 150.0, 2.0, 60.0),
-        _joint(f"{side}_hip_roll", *roll, 0.0, HIP_22, 150.0, 2.0, 120.0),
-        _joint(f"{side}_hip_yaw", -2.7576, 2.7576, 0.0, HIP_14, 150.0, 2.0, 300.0),
-        _joint(f"{side}_knee", -0.087267, 2.8798, 0.3, HIP_22, 300.0, 4.0, 500.0),
-        _joint(f"{side}_ankle_pitch", -0.87267, 0.5236, -0.17, PAIR, 200.0, 5.0, 500.0),
+        _joint(f"{side}_hip_pitch", -2.5307, 2.8798, -0.13, HIP_14, 100.0, 2.0, 60.0),
+        _joint(f"{side}_hip_roll", *roll, 0.0, HIP_22, 100.0, 2.0, 120.0),
+        _joint(f"{side}_hip_yaw", -2.7576, 2.7576, 0.0, HIP_14, 100.0, 2.0, 300.0),
+        _joint(f"{side}_knee", -0.087267, 2.8798, 0.3, HIP_22, 150.0, 4.0, 500.0),
+        _joint(f"{side}_ankle_pitch", -0.87267, 0.5236, -0.17, PAIR, 40.0, 2.0, 500.0),
         _joint(f"{side}_ankle_roll", -0.2618, 0.2618, 0.0, PAIR, 40.0, 2.0, 500.0),
     )
 
@@ -98,10 +98,9 @@ SPEC = RobotSpec(
         "the big motors lose (unitree_rl_lab, unitree_actuators.py); it also keeps a thrashing robot finite at 5 ms",
         "friction": "zero, since dry friction in every joint costs 30 % of a physics step; unitree_rl_lab has "
         "1.6 N m for 7520-14, 2.4 N m for 7520-22, 0.6 N m for the small motors",
-        "stiffness, damping": "deployment gains of AMO (arXiv 2505.03738) for legs, waist, shoulders and elbows; "
-        "unitree_rl_lab for ankle roll and wrists",
-        "ankle pitch stiffness": "own choice: the published 20 to 80 N m/rad need a policy to balance, at 200 the pose "
-        "itself stands (both ankles must beat mass * g * height of the centre of mass = 225 N m/rad)",
+        "stiffness, damping": "legs: Unitree's own deployment, unitree_rl_gym, deploy/deploy_real/configs/g1.yaml; "
+        "waist, shoulders and elbows: deployment gains of AMO (arXiv 2505.03738); wrists: unitree_rl_lab. No pose "
+        "stands by itself: both ankles would have to beat mass * g * height of the centre of mass = 225 N m/rad",
         "home": "knees bent by 0.3 rad as in unitree_rl_lab, hips such that the weight comes to rest above the soles",
         "home height": "lowest point of the soles at home, by the kinematics of g1.xml",
         "max acceleration": "0.75 to 0.85 of (max effort - weight torque) / inertia of what the joint carries, the "
