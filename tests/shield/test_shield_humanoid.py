@@ -48,7 +48,7 @@ def test_when_its_policy_dies_in_a_crouch_it_rises_to_its_home_pose_and_stands(n
     np.testing.assert_allclose(sent, before, atol=0.05)  # no step in the targets
     sent, report = stand.run(3.0, request=None)
     assert report.mode is Mode.HOLD and tilt_rad(stand) < 0.1 and stand.data.qpos[2] > crouched_m + 0.01
-    np.testing.assert_allclose(sent, home, atol=0.15)  # a policy balances
+    np.testing.assert_allclose(stand.pos, home, atol=0.15)  # a policy balances
 
 
 def test_without_a_fallback_policy_it_is_brought_to_its_home_pose():
@@ -97,8 +97,9 @@ def test_a_fall_is_foreseen_and_damped_without_ever_letting_go(name):
     assert effort[began] > 0.5 * effort[began - 1]  # of what it was before
     falling = effort[began : began + 25 * stand.steps]
     assert falling.min() > 5.0
-    assert (np.abs(stand.vel) < 0.5).all()  # lies still
-    stand.run(1.0)
+    for _ in range(100):
+        stand.step()
+        assert (np.abs(stand.vel) < 0.6).all()  # lies still
     assert stand.modes[-1] is Mode.DAMP  # until a person resets it
 
 
@@ -161,7 +162,8 @@ def test_an_emergency_stop_damps_at_once(name):
     assert report.mode is Mode.ESTOP
     lead = stand.data.ctrl[stand.ctrl] - stand.pos
     low, high = np.array(stand.params.position_low), np.array(stand.params.position_high)
-    inside = (stand.pos > low + 0.05 * (high - low)) & (stand.pos < high - 0.05 * (high - low))
+    soft = 0.11 * (high - low)
+    inside = (stand.pos > low + soft) & (stand.pos < high - soft)
     assert (np.abs(lead)[inside] < 0.05).all()  # targets follow the joints
 
 
@@ -198,7 +200,9 @@ def test_a_robot_that_fell_while_it_was_blind_damps_once_it_sees_that():
 @pytest.mark.parametrize("blind_s", [0.0, 0.04, 1.0])
 def test_an_emergency_stop_without_a_state_damps_all_the_same(blind_s):
     stand = Stand(load_robot("g1")).after_ramp()
-    stand.run(0.5, beside=crouch(stand))
+    for share in np.linspace(0.0, 1.0, 50):
+        stand.step(beside=share * crouch(stand))
+    stand.run(0.3, beside=crouch(stand))
     seen = stand.pos
     lead = np.abs(stand.data.ctrl[stand.ctrl] - seen)
     assert lead.max() > 0.02  # what carries the robot

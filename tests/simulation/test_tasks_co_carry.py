@@ -108,7 +108,8 @@ def test_the_hands_bear_the_weight_of_the_load_and_the_drives_of_the_arms_can():
     rows = data.efc_type == mujoco.mjtConstraint.mjCNSTR_EQUALITY
     upward = data.efc_force[rows].reshape(4, 3)[:, 2]
     weight = model.body(carry.LOAD).mass[0] * G_M_S2
-    assert np.allclose(-upward, weight / 4, rtol=0.15)
+    assert np.allclose(-upward.reshape(2, 2).sum(1), weight / 2, rtol=0.1)  # of each robot
+    assert (-upward > 0.1 * weight).all()  # of each hand: who balances has a little more in one of them
     effort = np.abs(data.actuator_force.reshape(2, -1)) / [joint.max_effort for joint in ROBOT.joints]
     assert effort[:, ARMS].max() < 0.5
 
