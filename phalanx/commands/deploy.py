@@ -141,8 +141,10 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     from deploy.shield import owned_params, untried_limits
     from deploy.shield.authority import GIVEN_UP_S
     from hardware import load_robot
+    from phalanx.doctor.machine import held_up
     from phalanx.ending import promise, waits
     from phalanx.verification.verdict import warn_of_files
+    from ros_nodes.lifecycle.machine_load import MachineLoad
     from ros_nodes.mission.deploy import RESULT
     from ros_nodes.mission.run_team import LANDING_S, Listener, run_team
     from ros_nodes.plans.kept_stops import kept_stop
@@ -150,7 +152,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
 
     if len(subjects) > 1:
         raise ValueError(f"{' '.join(subjects)}: a team file is given alone")
-    file = Path(subjects[0])
+    file, load = Path(subjects[0]), MachineLoad()
     team = load_team(file)
     for line in team.scene.lines():
         out.print(line, markup=False)
@@ -166,6 +168,8 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         if kept := kept_stop(robot):
             said = f"{robot.name} is STOPPED still ({kept}); once it is up: phalanx operate reset {robot.name}"
             err.print(said, markup=False, soft_wrap=True)
+    if any(robot.driver for robot in team.robots) and (line := held_up(load)):
+        err.print(f"[yellow]warning:[/] {escape(line)}", soft_wrap=True)
     kinds = {robot.name: spec for robot, spec in zip(team.robots, specs, strict=True)}
     hint = f"; {waits(kinds, team.simulated, LANDING_S, GIVEN_UP_S)}; Ctrl-C again stops all"
 

@@ -1,18 +1,18 @@
 """What the machine can hold: cores, clock governor, memory for DDS, and how late it wakes a sleeping control loop."""
 
 import gc
-import os
+import getpass
 import platform
-import re
-import resource
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from phalanx.doctor.check import Check, Status
-from ros_nodes.lifecycle.machine_load import usable_cores
+from ros_nodes.lifecycle.machine_load import MachineLoad, usable_cores
+from ros_nodes.lifecycle.scheduling import OF_SHIELDS, is_granted
 
 CORES = 2
-CAP_SYS_NICE = 23  # of linux/capability.h
+COMPUTER = "this computer"  # group of what concerns real robots
 JITTER_S = 1.0  # how long the wake-up test lasts
 PERIOD_S = 0.005
 LATE_WARN_US, LATE_FAIL_US = 2_000.0, 20_000.0  # a tenth of a 50 Hz period; a whole period
@@ -20,7 +20,20 @@ LATE_WARN_US, LATE_FAIL_US = 2_000.0, 20_000.0  # a tenth of a 50 Hz period; a w
 
 def machine_checks() -> list[Check]:
     """Facts of this machine that decide whether 50 Hz and more will hold."""
-    return [_cores(), _governor(), _priority(), _jitter()]
+    return [_cores(), _governor(), priority(), _jitter()]
+
+
+def robots_computer_checks(load: MachineLoad) -> list[Check]:
+    """What delays the shields of real robots on this computer; `load`: measured since the robots were looked at."""
+    busy, said = load.says()
+    hint = "end other programs, or use a computer for the robots alone: a shield that waits lands or drops its robot"
+    return [replace(priority(), group=COMPUTER), Check(COMPUTER, "load", "warn" if busy else "ok", said, hint * busy)]
+
+
+def held_up(load: MachineLoad) -> str:
+    """What of this computer may hold up the shields of real robots, see `robots_computer_checks`; empty for nothing."""
+    found = [check.found for check in robots_computer_checks(load) if check.status != "ok"]
+    return f"this computer: {'; '.join(found)}; what to do: phalanx doctor TEAM.yaml" if found else ""
 
 
 def wake_up_errors_us(duration_s: float = JITTER_S, period_s: float = PERIOD_S) -> list[float]:
@@ -49,19 +62,15 @@ def _governor() -> Check:
     return _check("clock governor", found, hint)
 
 
-def _priority() -> Check:
-    limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0] if hasattr(resource, "RLIMIT_RTPRIO") else 0
-    if limit or _may_set_niceness():
-        return _check("real-time priority", "allowed")
-    hint = "on a robot add '@realtime - rtprio 80' to /etc/security/limits.conf; not needed in simulation"
-    return _check("real-time priority", "not allowed for this user", hint)
-
-
-def _may_set_niceness() -> bool:
-    """CAP_SYS_NICE, which a container's root may lack."""
-    status = Path("/proc/self/status")
-    found = re.search(r"^CapEff:\s*(\w+)", status.read_text(), re.MULTILINE) if status.exists() else None
-    return bool(int(found[1], 16) >> CAP_SYS_NICE & 1) if found else os.geteuid() == 0
+def priority() -> Check:
+    """Whether shields and drivers go before other programs: where not, those of a busy computer hold them up."""
+    if is_granted(OF_SHIELDS):
+        return _check("priority of nodes", f"niceness {OF_SHIELDS} is granted")
+    hint = (
+        f"for real robots: '{getpass.getuser()} - nice {OF_SHIELDS}' in /etc/security/limits.conf, and log in again "
+        "(for a Franka '- rtprio 99' too; a container: --cap-add SYS_NICE); not needed in simulation"
+    )
+    return _check("priority of nodes", f"niceness {OF_SHIELDS} is not granted: other programs hold shields up", hint)
 
 
 def _jitter() -> Check:

@@ -27,10 +27,12 @@ from hardware.spec import RobotSpec
 from hardware.types import RobotState
 from phalanx.doctor.check import Check, Status
 from phalanx.doctor.links import link_hint, rate_hint
+from phalanx.doctor.machine import robots_computer_checks
 from phalanx.doctor.starved import Starved
 from phalanx.doctor.usb import usb_permission
 from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.domain import given_domain
+from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.messages.battery import LEAST_CHARGE
 from ros_nodes.plans.kept_stops import kept_stop
 from ros_nodes.plans.team import Robot, Team
@@ -67,11 +69,11 @@ def robot_checks(team: Team, names: Sequence[str], on_robot: Callable[[str], Non
         raise ValueError(
             f"{taken[0].split('/')[1]} is deployed on this computer, and a device obeys one driver: end that first"
         )
-    found = []
+    found, load = [], MachineLoad()
     for robot in real:
         on_robot(robot.name)
         found += [Check(robot.name, *check) for check in _examine(robot, team)]
-    return found
+    return [*robots_computer_checks(load), *found]
 
 
 def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]:

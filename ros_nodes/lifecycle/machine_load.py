@@ -41,16 +41,23 @@ class MachineLoad:
     def blame(self, children_s: float = 0.0) -> str:
         """What a program that was too slow says of the machine, where more threads want to run than it has cores.
 
+        See `says`; empty where it is not busy.
+        """
+        busy, said = self.says(children_s)
+        return f"; the machine may be too busy: {said}" if busy else ""
+
+    def says(self, children_s: float = 0.0) -> tuple[bool, str]:
+        """Whether it is busy, and its load, cores and what others used of them.
+
         The load is a mean over a minute, and knows nothing of a virtual machine's host: so shares of the cores count
         too, `OTHERS` and `STOLEN`.
         """
         cores, load = usable_cores(), os.getloadavg()[0]
         others, stolen = self.others(children_s), self.stolen()
-        if load <= cores and (others or 0.0) < OTHERS * cores and (stolen or 0.0) < STOLEN * cores:
-            return ""
+        busy = load > cores or (others or 0.0) >= OTHERS * cores or (stolen or 0.0) >= STOLEN * cores
         used = "" if others is None else f", others used {others:.1f} of them"
         used += f", its host took {stolen:.1f}" if stolen and stolen >= 0.05 else ""
-        return f"; the machine may be too busy: load {load:.1f} on {cores} cores{used}"
+        return busy, f"load {load:.1f} on {cores} cores{used}"
 
 
 def _usable() -> set[int]:

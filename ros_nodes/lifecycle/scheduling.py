@@ -11,9 +11,11 @@ import os
 import platform
 import struct
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
+OF_SHIELDS = -15  # niceness that shields and drivers ask for, in config/team.yaml
 SLICE_NS = 100_000  # the shortest that Linux grants: the shorter the slice, the sooner a thread runs that wakes
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}.get(platform.machine())
 
@@ -41,6 +43,21 @@ def schedule_process(niceness: int) -> str:
             with suppress(ProcessLookupError):
                 _shorten_slice(int(thread))
     return f"ordinary scheduling{refused}" if refused else f"niceness {niceness}"
+
+
+def is_granted(niceness: int) -> bool:
+    """Whether this process may have `niceness`. A thread that ends tries it: a number of the kernel's may not hold."""
+    granted = []
+
+    def ask() -> None:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
+            granted.append(niceness)
+
+    asks = threading.Thread(target=ask, name="niceness")
+    asks.start()
+    asks.join()
+    return bool(granted)
 
 
 def _nice_group(group: Path, niceness: int) -> None:

@@ -6,16 +6,22 @@ import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
+import ros_nodes
 from deploy.shield import native
 from phalanx.doctor import versions
-from phalanx.doctor.machine import CAP_SYS_NICE, wake_up_errors_us
+from phalanx.doctor.machine import wake_up_errors_us
 from phalanx.doctor.names import name_checks
 from phalanx.doctor.versions import version_checks
+from ros_nodes.lifecycle.scheduling import OF_SHIELDS
 
+CAP_SYS_NICE = 23  # of linux/capability.h
+CONFIG = Path(ros_nodes.__file__).parent / "config" / "team.yaml"
 PR_CAPBSET_DROP = 24  # of linux/prctl.h: root has it no more after the next exec
 
 
@@ -73,15 +79,28 @@ def test_wake_ups_are_never_early():
 
 @pytest.mark.skipif(not sys.platform.startswith("linux") or os.geteuid() != 0, reason="only root may drop capabilities")
 @pytest.mark.parametrize("dropped", [False, True])
-def test_who_may_set_a_niceness_is_who_can(dropped):
+def test_who_may_set_a_niceness_is_who_can_and_real_robots_are_said_to_be_held_up_else(dropped):
     """As root of a container that was given no SYS_NICE."""
     code = (
-        "import os; from phalanx.doctor.machine import _may_set_niceness; may = _may_set_niceness()\n"
-        "try: os.setpriority(os.PRIO_PROCESS, 0, -1); can = True\n"
+        "import json, os\n"
+        "from phalanx.doctor.machine import held_up, robots_computer_checks\n"
+        "from ros_nodes.lifecycle.machine_load import MachineLoad\n"
+        "os.getloadavg = lambda: (9.0, 0.0, 0.0)\n"
+        "os.sched_getaffinity = lambda process: {0}\n"
+        "checks = [[each.name, each.status, each.hint] for each in robots_computer_checks(MachineLoad())]\n"
+        "said = held_up(MachineLoad())\n"
+        "try: os.setpriority(os.PRIO_PROCESS, 0, -15); can = True\n"
         "except PermissionError: can = False\n"
-        "print(may, can)"
+        "print(json.dumps([can, checks, said]))"
     )
     drop = partial(ctypes.CDLL(None).prctl, PR_CAPBSET_DROP, CAP_SYS_NICE) if dropped else None
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, preexec_fn=drop, check=True)
-    may, can = done.stdout.split()
-    assert may == can and not (dropped and may == "True")
+    can, ((_, priority, hint), (_, load, _)), said = json.loads(done.stdout)
+    assert (priority, load) == ("ok" if can else "warn", "warn") and not (dropped and can)
+    assert ("nice -15" in hint) is not can and ("niceness -15 is not granted" in said) is not can
+    assert "load 9.0 on 1 cores" in said and "phalanx doctor" in said
+
+
+def test_the_niceness_that_is_tried_is_the_one_that_shields_and_drivers_ask_for():
+    given = yaml.safe_load(CONFIG.read_text())
+    assert {given[f"/**/{node}"]["ros__parameters"]["niceness"] for node in ("shield", "driver")} == {OF_SHIELDS}

@@ -55,7 +55,8 @@ def test_what_is_wrong_with_a_robot_is_found_without_arming_it(tmp_path):
                 break
         assert code == 0 and {well["cf1", name]["status"] for name in ("link", "battery", "device")} == {"ok"}, well
         assert well["cf1", "firmware"]["found"] == "protocol version 12"
-        assert {name for _, name in well} == {
+        assert {name for group, name in well if group == "this computer"} == {"priority of nodes", "load"}
+        assert {name for group, name in well if group == "cf1"} == {
             "link",
             "firmware",
             "plant",
