@@ -7,6 +7,7 @@ from functools import partial
 from math import inf, isfinite
 
 from deploy.shield.fallback import Mode, StartCfg
+from deploy.shield.guards import TOO_OLD
 from deploy.shield.supervisor import Shield, ShieldReport
 from deploy.shield.types import Context
 from hardware.types import ActuatorCommand
@@ -54,10 +55,15 @@ class Authority:
     """One robot's state, its shield, and what people may ask for. All calls come from one thread."""
 
     def __init__(
-        self, shield: Shield, start: StartCfg | None = None, on_change: Callable[[Change], None] | None = None
+        self,
+        shield: Shield,
+        start: StartCfg | None = None,
+        on_change: Callable[[Change], None] | None = None,
+        lateness: Callable[[], str] = lambda: "",
     ):
+        """`lateness`: that this computer was late, where it was: then what is too old may be no device's doing."""
         self.shield, self._start = shield, start or StartCfg()
-        self._on_change = on_change or (lambda change: None)
+        self._on_change, self._lateness = on_change or (lambda change: None), lateness
         self.state, self.reason = State.DISARMED, ""
         self.policy_waits = ""  # why the policy requests nothing, where it says so, or is not obeyed
         self.device_waits = ""  # why the device does not act on commands yet, where a driver says so
@@ -146,8 +152,9 @@ class Authority:
         if self.policy_waits and self.state is State.POLICY and "request" in report.reason:
             report = replace(report, reason=f"{report.reason}: {self.policy_waits}")
         if report.latched and self.state in FLOWN:
-            self._trouble = report.reason
-            self._become(State.LANDING, report.reason)
+            late = self._lateness() if TOO_OLD in report.reason else ""
+            self._trouble = "; ".join(filter(None, [report.reason, late]))
+            self._become(State.LANDING, self._trouble)
         elif self.state is State.LANDING:
             self._watch_landing(now_s, elapsed_s)
             if self.shield.at_rest(report.mode):

@@ -25,6 +25,7 @@ SIZES: tuple[tuple[str, tuple[int, ...] | None], ...] = (
     ("joint_pos", None),
     ("joint_vel", None),
 )
+TOO_OLD = " ms old"  # in what is said of an age
 ORDER_TOL_S = 0.002  # clocks that stamp and clocks that compare may differ by this much from step to step
 RANGE_TOL = 0.1  # of a channel's range: a policy's output beyond it violates its contract
 
@@ -80,7 +81,8 @@ def check_age(params: ShieldParams | JointShieldParams, what: str, age_s: float)
     """Age between one period in the future and the deadline; NaN is neither."""
     if -params.control_dt_s <= age_s <= params.act_s:
         return ""
-    return f"{what} {1e3 * age_s:.0f} ms old"
+    limit = f", limit {1e3 * params.act_s:.0f} ms" if age_s > params.act_s else ""
+    return f"{what} {1e3 * age_s:.0f}{TOO_OLD}{limit}"
 
 
 def check_order(stamp_s: float, last_stamp_s: float) -> str:

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 from rclpy.node import Node
 
+from ros_nodes.lifecycle.lateness import Lateness
 from ros_nodes.lifecycle.lifecycle_node import ManagedNode
 from ros_nodes.messages import qos
 
@@ -21,6 +22,7 @@ class OwnShield:
     state = ""  # of the shield, by name; empty while it says nothing
 
     def __init__(self) -> None:
+        self.lateness = Lateness()  # of both loops
         self._sent: deque[tuple[bytes, int, float]] = deque(maxlen=qos.COMMANDS_IN.depth)
 
     def put(self, message: bytes, from_s: float) -> None:

@@ -118,6 +118,8 @@ class DriverNode(ThreadNode):
         silence_ns, slept_ns, excused = round(self._command_timeout_s * NS), self.clock.now_ns(), False
         while (tick := deadlines.wait(stopped)) is not None:
             now_ns = tick.woke_ns
+            if self._here:
+                self._here.lateness.note(now_ns * 1e-9, (now_ns - slept_ns) * 1e-9 - self._period_s)
             # Its process stood still, and it did not listen: that is excused once, or a slow one would never stop.
             if heard_ns and not excused and now_ns - slept_ns > STOOD * silence_ns:
                 heard_ns, excused = heard_ns + now_ns - slept_ns, True

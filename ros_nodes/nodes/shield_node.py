@@ -18,6 +18,7 @@ from hardware.types import ActuatorCommand
 from hardware.urdf import make_urdf
 from ros_nodes.lifecycle.clock import SenderClock
 from ros_nodes.lifecycle.host import run_node
+from ros_nodes.lifecycle.lateness import Lateness
 from ros_nodes.lifecycle.lifecycle_node import TurnNode
 from ros_nodes.lifecycle.parameters import NEVER, declare, declare_series_dir, declare_trusted_keys
 from ros_nodes.lifecycle.turns import Cycles, Wait
@@ -91,6 +92,7 @@ class ShieldNode(TurnNode):
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, COMMAND, qos.COMMAND_OUT)
         self._driver = own_shield(self, "driver")
+        self._lateness = self._driver.lateness if self._driver else Lateness()
         self._status_publisher = self.advertise(DiagnosticArray, "status", qos.HISTORY)
         # Its last word says how it ended; a process that is gone sends nothing again.
         self.on_release(partial(self._status_publisher.wait_for_all_acked, Duration(seconds=qos.ACKED_S)))
@@ -132,7 +134,7 @@ class ShieldNode(TurnNode):
 
     def cycles(self) -> Cycles:
         assert self._inputs is not None
-        authority = self._authority = Authority(Shield(self._params, self._spec), self._start, self._tell)
+        authority = self._authority = Authority(Shield(self._params, self._spec), self._start, self._tell, self._late)
         if reason := self._orders.kept_stop():  # a stop outlives every process: only a reset ends it
             authority.estop(reason)
         if self._description:
@@ -162,6 +164,7 @@ class ShieldNode(TurnNode):
             now_ns = clock.now_ns()
             if not arrived and 0 < deadline_ns - now_ns <= missing_ns:  # further ahead: /clock began again
                 continue
+            self._lateness.note(now_ns * 1e-9, (now_ns - max(deadline_ns, earliest_ns)) * 1e-9)
             self._step(authority, inputs, now_ns, arrived)
             earliest_ns = now_ns + flood_ns
             # A missed request moves the deadline by exactly one period: commands keep their rhythm without it.
@@ -247,6 +250,9 @@ class ShieldNode(TurnNode):
         for delay in self._delays.update(now_s, measured_age_s, awaited_s):
             self._status.note(delay)
             self.get_logger().warning(f"{self.robot_name}: {delay}")
+
+    def _late(self) -> str:
+        return self._lateness.says(self.clock.now_ns() * 1e-9)
 
     def health(self) -> tuple[bytes, str, dict[str, str]]:
         """The level of `status`, or a warning of a battery that is low or a clock that differs; charge and clocks."""

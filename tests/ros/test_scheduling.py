@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 
-from phalanx.doctor.machine import CAP_SYS_NICE
 from ros_nodes.lifecycle.scheduling import SLICE_NS
 
+CAP_SYS_NICE = 23  # of linux/capability.h
 PR_CAPBSET_DROP = 24  # of linux/prctl.h
 SCHED_GETATTR = {"x86_64": 315, "aarch64": 275}.get(platform.machine())
 ASKED = f"""

@@ -125,7 +125,7 @@ def test_a_landing_is_not_ended_while_where_the_robot_is_is_not_known(asked_to_l
     assert not asked_to_land or not drone.ask("land")
     drone.trouble("late", 1.0)
     assert drone.authority.state is State.LANDING
-    assert drone.ask("reset") == "reset: state 1000 ms old" and drone.ask("hold").startswith("hold: ")
+    assert drone.ask("reset") == "reset: state 1000 ms old, limit 100 ms" and drone.ask("hold").startswith("hold: ")
     assert drone.authority.state is State.LANDING
     drone.fly(0.1, request="hover")
     assert not drone.ask("reset") and drone.authority.state is State.ARMED

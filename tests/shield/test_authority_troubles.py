@@ -173,6 +173,21 @@ def test_what_becomes_known_of_a_trouble_while_the_robot_comes_down_is_in_its_re
     assert "FAULT" in drone.ask("arm")
 
 
+def test_a_landing_for_a_state_that_is_too_old_names_the_limit_and_the_computer_that_was_late():
+    drone = Operated().started()
+    drone.authority._lateness = lambda: "this computer was late"
+    drone.trouble("late", 1.0)
+    assert drone.authority.state is State.LANDING
+    assert drone.authority.reason.endswith(" ms old, limit 100 ms; this computer was late")
+    drone.fly(9.0)
+    assert drone.authority.state is State.FAULT and drone.authority.reason.endswith("; this computer was late")
+    known = Operated().started()
+    known.authority._lateness = lambda: "this computer was late"
+    known.authority.shield.land(known.now_s, "fallen")
+    known.fly(0.1)
+    assert known.authority.reason == "fallen", "what a late computer does not explain"
+
+
 def test_that_a_robot_in_flight_has_left_its_fence_is_said_once_and_not_of_one_that_was_carried_out():
     drone = Operated()
     drone.fly(0.2)

@@ -41,7 +41,7 @@ def test_activation_fades_the_policy_in():
         ({"request": [np.nan, 0, 0, 0]}, "request not finite"),
         ({"request": [0.4, 0, 0]}, r"shape \(3,\)"),
         ({"request": [1e9, 0, 0, 0]}, r"thrust = 1e\+09 outside 0.0855 .. 0.8"),
-        ({"age_s": 0.5}, "request 500 ms old"),
+        ({"age_s": 0.5}, "request 500 ms old, limit 100 ms"),
         ({"age_s": -1.0}, "request -1000 ms old"),
     ],
 )
@@ -141,7 +141,7 @@ def broken(state: RobotState, **fields) -> RobotState:
     [
         ({"base_pos": np.array([np.nan, 0, 1])}, "state not finite"),
         ({"base_quat": np.zeros(4)}, "unit length"),
-        ({"age": np.array(0.3)}, "state 300 ms old"),
+        ({"age": np.array(0.3)}, "state 300 ms old, limit 100 ms"),
         ({"base_lin_vel": np.zeros(2)}, "shape"),
     ],
 )
