@@ -20,6 +20,23 @@ def waits(specs: Mapping[str, RobotSpec], simulated: Collection[str], within_s: 
     return "; ".join(f"{what}{how_long}" for what, how_long in _ends(specs, simulated, within_s, given_up_s))
 
 
+def stops(specs: Mapping[str, RobotSpec]) -> str:
+    """What an emergency stop, as at another Ctrl-C, does to each kind of robot that has not come to rest, by name."""
+    flies = [name for name, spec in specs.items() if spec.flight]
+    held = [name for name, spec in specs.items() if spec.fixed_base and not spec.flight]
+    stands = [name for name in specs if name not in (*flies, *held)]
+    kinds = (
+        (flies, "drones", ("falls, if in the air", "fall, if in the air")),
+        (held, "arms", ("brakes at once", "brake at once")),
+        (
+            stands,
+            "humanoids",
+            ("goes limp, and falls if nothing carries it", "go limp, and fall if nothing carries them"),
+        ),
+    )
+    return ", ".join(_what(names, kind, does) for names, kind, does in kinds if names)
+
+
 def _ends(
     specs: Mapping[str, RobotSpec], simulated: Collection[str], within_s: float, given_up_s: float
 ) -> list[tuple[str, str]]:

@@ -95,7 +95,7 @@ def give_order(
     if here and robots and not left:
         return 0 if done else 1
 
-    progress = _Progress(what)
+    progress = _Progress(what, other_domain(left, where))
     from ros_nodes.lifecycle.context import end_process
     from ros_nodes.operation.ask import ask, find_robots
 
@@ -117,11 +117,25 @@ def give_order(
     end_process(0 if _print(what, answers) and done else 1)
 
 
+def other_domain(robots: Sequence[str], domain: int) -> str:
+    """In which ROS `domain` robots are looked for, and what to do where they are in another one."""
+    from ros_nodes.messages.local_orders import domains_here
+
+    elsewhere = {
+        robot: min(domains)
+        for robot, domains in domains_here().items()
+        if domain not in domains and (not robots or robot in robots)
+    }
+    there = "; ".join(f"{robot} is in {each} on this computer: --domain {each}" for robot, each in elsewhere.items())
+    return f"in ROS domain {domain}; {there or 'deploy says in which its robots are: --domain N'}"
+
+
 class _Progress:
     """Says on stderr what an order waits for, from `SILENT_S` on and where that changes. Imports are part of it."""
 
-    def __init__(self, order: str):
-        self._order, self._what, self._said = order, "ROS 2 to be loaded", ""
+    def __init__(self, order: str, where: str):
+        """`where` it looks is said with the first line."""
+        self._order, self._what, self._said, self._where = order, "ROS 2 to be loaded", "", where
         self._ended = threading.Event()
         threading.Thread(target=self._say, name="progress", daemon=True).start()
 
@@ -135,7 +149,8 @@ class _Progress:
         while not self._ended.wait(SILENT_S):
             if (what := self._what) != self._said:
                 self._said = what
-                print(f"phalanx: {self._order}: waiting for {what}", file=sys.stderr, flush=True)
+                where, self._where = self._where and f" {self._where}", ""
+                print(f"phalanx: {self._order}: waiting for {what}{where}", file=sys.stderr, flush=True)
 
 
 def _swap(robot_and_file: Sequence[str], domain: int | None) -> NoReturn:

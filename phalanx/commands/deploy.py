@@ -141,9 +141,11 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     from deploy.shield import owned_params, untried_limits
     from deploy.shield.authority import GIVEN_UP_S
     from hardware import load_robot
+    from phalanx.doctor.links import shared_domain
     from phalanx.doctor.machine import held_up
-    from phalanx.ending import promise, waits
+    from phalanx.ending import promise, stops, waits
     from phalanx.verification.verdict import warn_of_files
+    from ros_nodes.lifecycle.domain import given_domain
     from ros_nodes.lifecycle.machine_load import MachineLoad
     from ros_nodes.mission.deploy import RESULT
     from ros_nodes.mission.run_team import LANDING_S, Listener, run_team
@@ -168,10 +170,13 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         if kept := kept_stop(robot):
             said = f"{robot.name} is STOPPED still ({kept}); once it is up: phalanx operate reset {robot.name}"
             err.print(said, markup=False, soft_wrap=True)
+    for robot in team.robots:
+        if shared := shared_domain(robot.driver, robot.options):
+            err.print(f"[yellow]warning:[/] {robot.name}: {'; '.join(shared)}", soft_wrap=True)
     if any(robot.driver for robot in team.robots) and (line := held_up(load)):
         err.print(f"[yellow]warning:[/] {escape(line)}", soft_wrap=True)
     kinds = {robot.name: spec for robot, spec in zip(team.robots, specs, strict=True)}
-    hint = f"; {waits(kinds, team.simulated, LANDING_S, GIVEN_UP_S)}; Ctrl-C again stops all"
+    hint = f"; {waits(kinds, team.simulated, LANDING_S, GIVEN_UP_S)}; Ctrl-C again is an emergency stop: {stops(kinds)}"
 
     def say_up(after_s: float, by_a_person: bool, stopped: Sequence[str]) -> None:
         how = ": phalanx operate arm NAME" if by_a_person else ""
@@ -181,7 +186,8 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         err.print(f"{robot}: {what}", markup=False, soft_wrap=True)
 
     with results_folder(out_dir, RUNS) as folder:
-        first = f"team of {file}: at Ctrl-C {promise(kinds, team.simulated)}; logs are in {folder / 'logs'}"
+        where = f"team of {file} in ROS domain {given_domain()}"
+        first = f"{where}: at Ctrl-C {promise(kinds, team.simulated)}; logs are in {folder / 'logs'}"
         listener = Listener(
             starts=lambda: out.print(first, markup=False),
             fails=lambda why: err.print(f"failed: {why}", markup=False, soft_wrap=True),

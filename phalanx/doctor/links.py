@@ -50,6 +50,14 @@ def rate_hint(driver: str, options: Mapping[str, Any]) -> str:
     return f"the link to {given.get('host', 'it')}: a cable, other programs on it"
 
 
+def shared_domain(driver: str, options: Mapping[str, Any]) -> tuple[str, str] | None:
+    """That our nodes are in the DDS domain of the robot's own programs, and what to do; None where they are not."""
+    if driver != "unitree_g1" or str(options.get("domain", 0)) != str(domain := given_domain()):
+        return None
+    found = f"ROS domain {domain} is the DDS domain of the robot itself: both hear each other's traffic"
+    return found, f"export ROS_DOMAIN_ID={domain + 1} in every terminal, for phalanx operate too"
+
+
 def _crazyflie(uri: str) -> str:
     place = urlsplit(uri)
     if place.scheme == "radio":

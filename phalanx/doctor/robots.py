@@ -26,7 +26,7 @@ from hardware.drivers import (
 from hardware.spec import RobotSpec
 from hardware.types import RobotState
 from phalanx.doctor.check import Check, Status
-from phalanx.doctor.links import link_hint, rate_hint
+from phalanx.doctor.links import link_hint, rate_hint, shared_domain
 from phalanx.doctor.machine import robots_computer_checks
 from phalanx.doctor.starved import Starved
 from phalanx.doctor.usb import usb_permission
@@ -79,6 +79,8 @@ def robot_checks(team: Team, names: Sequence[str], on_robot: Callable[[str], Non
 def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]:
     yield from _stop(robot)
     yield from _permissions(robot)
+    if shared := shared_domain(robot.driver, robot.options):
+        yield "ROS domain", "warn", *shared
     spec = load_robot(robot.type)
     try:
         driver = load_driver(robot.driver, spec, **robot.options)

@@ -29,6 +29,7 @@ PEERS = "age of peers [ms]"  # "cf2 12, cf3 -": a dash for one that was never he
 WAITS, REFUSED = "requests nothing", "refused"  # keys of a policy's: why, and which commands and why
 SWAP = "swap"  # what became last of a policy that was to take over in flight
 TAKES = "commands"  # of the file that flies, by name
+AWAITS = "awaits"  # topics of commands without which an arm is held
 NEVER_S = 1e6  # an age above means that there has been no request
 HEARD = "goal [ns]"  # stamp of the last goal that it took or refused
 ROBOT_TYPE, SPEC_DIGEST = "robot type", "specification"  # keys of a driver's, the second as of `hardware.digest`

@@ -125,6 +125,17 @@ def robots_here(domain: int) -> list[str]:
     return sorted(robot for _, here, robot in names if here and robot)
 
 
+def domains_here() -> dict[str, list[int]]:
+    """ROS domains in which each robot takes orders on this computer, by name."""
+    found: dict[str, list[int]] = {}
+    for line in _sockets():
+        _, here, place = line.rpartition(f"@{PREFIX}/")
+        domain, _, robot = place.partition("/")
+        if here and robot and domain.isdecimal():
+            found.setdefault(robot, []).append(int(domain))
+    return found
+
+
 def ask_here(what: str, robots: Sequence[str], domain: int, within_s: float) -> dict[str, Outcome]:
     """Ask those of `robots` whose shields are on this computer; what came of it, of each that answers `within_s`."""
     answers: dict[str, Outcome] = {}

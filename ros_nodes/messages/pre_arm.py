@@ -13,8 +13,9 @@ from ros_nodes.lifecycle.polling import Mailbox
 from ros_nodes.messages import qos
 from ros_nodes.messages.battery import TOPIC as BATTERY
 from ros_nodes.messages.device import TOPIC as DEVICE
-from ros_nodes.messages.diagnostics import FINGERPRINT, ROBOT_TYPE, SPEC_DIGEST, WAITS, value_of
+from ros_nodes.messages.diagnostics import AWAITS, FINGERPRINT, ROBOT_TYPE, SPEC_DIGEST, TAKES, WAITS, value_of
 from ros_nodes.messages.names import DRIVER_STATUS, POLICY_STATUS
+from ros_nodes.messages.topics import GOAL
 
 POLICY_SILENT_S = 2.0  # a policy says once a second that it is there; the middleware counts a dead one for long
 
@@ -60,6 +61,16 @@ class PreArm:
     def policy_waits(self) -> str:
         """What the policy waits for, or an empty string."""
         return value_of(WAITS, self._policy_status) if self._policy_topic.publishers > 0 else ""
+
+    def awaits(self) -> str:
+        """For what an arm is held after a start, and how it is given; an empty string where it moves at once."""
+        if self._policy_status is None or not (awaited := value_of(AWAITS, self._policy_status)):
+            return ""
+        if awaited != GOAL:
+            return f"it is held until a message comes on {awaited}"
+        quat = " --quat W X Y Z" if "goal_quat" in value_of(TAKES, self._policy_status).split(", ") else ""
+        robot = self._node.get_namespace().strip("/")
+        return f"it is held until a goal comes: phalanx operate goal {robot} --at X Y Z{quat}"
 
     def missing(self, peers: Peers) -> list[str]:
         """What keeps the robot from being armed now."""

@@ -123,6 +123,10 @@ class ShieldInputs:
             *clocks,
         ]
 
+    def policy_awaits(self) -> str:
+        """For what an arm is held after its start, and how it is given; or an empty string."""
+        return self._pre_arm.awaits()
+
     def policy_missing(self) -> str:
         """Why the robot must not be given to its policy now; or an empty string."""
         self._pre_arm.hear()

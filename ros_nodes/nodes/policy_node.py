@@ -30,7 +30,7 @@ from ros_nodes.lifecycle.turns import Cycles, Wait
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import Command, CommandInbox
 from ros_nodes.messages.conversion import base_frame
-from ros_nodes.messages.diagnostics import FINGERPRINT, HEARD, REFUSED, SWAP, TAKES, policy_status
+from ros_nodes.messages.diagnostics import AWAITS, FINGERPRINT, HEARD, REFUSED, SWAP, TAKES, policy_status
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.messages.policy_swap import declare_next_bundle, serve_swaps
@@ -233,6 +233,7 @@ class PolicyNode(TurnNode):
             "task": runtime.contract.task,
             "bundle": runtime.file,
             TAKES: ", ".join(command.name for command in runtime.contract.commands),
+            AWAITS: ", ".join(self._inbox.awaited),
             SWAP: self._swap,
             REFUSED: self._refused,
             HEARD: str(self._goal_ns),

@@ -60,7 +60,7 @@ class ShieldOrders:
         before = authority.state
         refused = self._obey(authority, inputs, now_s, what)
         if refused or authority.state is not before:
-            return Outcome(not refused, refused)
+            return Outcome(not refused, refused or (inputs.policy_awaits() if what == "start" else ""))
         if what == "reset":
             return Outcome(True, f"nothing to reset: the robot is {before.name}")
         why = f" ({authority.reason})" if before in (State.STOPPED, State.FAULT) else ""

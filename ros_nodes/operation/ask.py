@@ -123,7 +123,8 @@ def why_silent(node: Node, robot: str) -> str:
         return f"its shield is not heard{f'; {BROUGHT_UP}' if comes else ''}"
     if there:
         return f"there is no such robot: there are {', '.join(there)}{nearest(robot, there)}"
-    return f"there is no such robot: none is heard in ROS domain {domain}; where it is being deployed, {WAIT}"
+    none = f"none is heard in ROS domain {domain} (--domain names another)"
+    return f"there is no such robot: {none}; where it is being deployed, {WAIT}"
 
 
 def _robots_heard(node: Node) -> list[str]:

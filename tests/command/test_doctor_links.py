@@ -11,7 +11,7 @@ from places import ROOT, ZOO
 
 from hardware import load_robot
 from hardware.drivers import DRIVERS, driver_class, needed_hz
-from phalanx.doctor.links import link_hint, rate_hint
+from phalanx.doctor.links import link_hint, rate_hint, shared_domain
 from phalanx.doctor.robots import Seen, _measurements
 
 LINKS = [  # driver, options, and what its hint has to name
@@ -34,6 +34,17 @@ def test_a_link_that_fails_has_the_hint_of_its_kind_and_is_named(driver, options
     said = link_hint(driver, options)
     assert all(name in said for name in names) and "\n" not in said, said
     assert rate_hint(driver, options) != said
+
+
+def test_a_g1_whose_own_dds_domain_our_nodes_share_is_warned_of_and_no_other_robot(monkeypatch):
+    monkeypatch.delenv("ROS_DOMAIN_ID", raising=False)
+    found, hint = shared_domain("unitree_g1", {"interface": "eth0"})
+    assert "ROS domain 0 is the DDS domain of the robot" in found and "export ROS_DOMAIN_ID=1" in hint
+    assert shared_domain("unitree_g1", {"interface": "lo", "domain": 42}) is None
+    assert shared_domain("px4", {"link": "udpin:0.0.0.0:14540"}) is None
+    monkeypatch.setenv("ROS_DOMAIN_ID", "42")
+    assert shared_domain("unitree_g1", {"interface": "eth0"}) is None
+    assert "ROS domain 42" in shared_domain("unitree_g1", {"interface": "lo", "domain": 42})[0]
 
 
 def test_each_driver_that_ships_has_a_hint_of_its_own():

@@ -1,7 +1,7 @@
 """What `phalanx deploy` says of Ctrl-C fits each kind of robot."""
 
 from hardware import load_robot
-from phalanx.ending import promise, waits
+from phalanx.ending import promise, stops, waits
 
 SPECS = {"cf1": load_robot("crazyflie"), "ur": load_robot("ur5e"), "g1": load_robot("g1")}
 
@@ -14,6 +14,11 @@ def test_drones_land_arms_brake_and_humanoids_stand_until_a_person_disarms_them(
     for name, wrong in (("ur", "land"), ("g1", "land"), ("cf1", "disarm")):
         assert wrong not in waits({name: SPECS[name]}, (), 30.0, 10.0)
     assert waits({"g1": SPECS["g1"]}, ("g1",), 30.0, 10.0) == "g1 stands, for 30 s at most"
+
+
+def test_another_ctrl_c_is_said_to_drop_drones_and_humanoids():
+    said = stops(SPECS)
+    assert said == "cf1 falls, if in the air, ur brakes at once, g1 goes limp, and falls if nothing carries it"
 
 
 def test_many_robots_are_counted():

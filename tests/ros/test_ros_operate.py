@@ -22,6 +22,7 @@ from ros_nodes.lifecycle.bring_up import CONFIGURE
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages.diagnostics import ShieldMode
+from ros_nodes.messages.local_orders import LocalOrders, Outcome
 from ros_nodes.operation import operate
 from ros_nodes.operation.ask import ANSWER_S
 from ros_nodes.operation.operate import _takes_goal
@@ -104,6 +105,25 @@ def test_an_arm_has_no_fence_and_gets_no_goal_in_what_its_shield_keeps_out_of(tm
     assert "goal: [0.4, 0.0, 0.45] is inside lamp, which its shield keeps out of" in inside.stderr
 
 
+def test_the_start_of_an_arm_without_a_goal_says_that_it_is_held_until_one_comes_and_how_to_give_it(tmp_path):
+    mission = standing([[0.0, 0.0, 0.0, 0.0]], load_robot("panda"))
+    with Rig(tmp_path, mission=mission, bundle=ZOO / "reach.onnx") as rig:
+        rig.start("simulated_robots", "panda_1/policy", "panda_1/shield", armed=False)
+        domain = ["--domain", str(rig.node.context.get_domain_id())]
+
+        def started() -> str:
+            for order in ("arm", "start"):
+                done = phalanx("operate", order, "panda_1", *domain)
+                assert done.returncode == 0, done
+            return done.stdout
+
+        order = "phalanx operate goal panda_1 --at X Y Z --quat W X Y Z"
+        assert started() == f"panda_1: start: it is held until a goal comes: {order}\n"
+        for what in (["hold"], ["disarm"], ["goal", "--at", "0.4", "0.2", "0.4", "--quat", "0", "1", "0", "0"]):
+            assert phalanx("operate", what[0], "panda_1", *what[1:], *domain).returncode == 0, what
+        assert started() == "panda_1: start\n"
+
+
 @pytest.mark.parametrize(
     ("state", "comes_of_it"),
     [
@@ -135,7 +155,8 @@ def test_who_asks_before_the_robot_can_be_armed_is_told_what_to_wait_for(tmp_pat
 
         wait = "wait until `phalanx deploy` says that robots can be armed"
         assert operate("arm", "cf1") == (
-            f"cf1: there is no such robot: none is heard in ROS domain {domain}; where it is being deployed, {wait}\n"
+            f"cf1: there is no such robot: none is heard in ROS domain {domain} (--domain names another); "
+            f"where it is being deployed, {wait}\n"
         )
         rig.processes.start("cf1_shield", "shield_node", namespace="cf1")
         rig.transition(CONFIGURE, "cf1/shield")
@@ -145,6 +166,21 @@ def test_who_asks_before_the_robot_can_be_armed_is_told_what_to_wait_for(tmp_pat
                 f"cf1: {order}: the shield is not active; while its team is brought up it waits for "
             )
             assert "the robot's driver, or its simulation" in said and said.endswith(f"{wait}\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="who is on this computer is known on Linux")
+@pytest.mark.parametrize(("order", "robot"), [("estop", "r7"), ("start", "r7"), ("estop", "")])
+def test_an_order_in_another_ros_domain_than_its_robots_names_both(order, robot):
+    domain, other = free_domain_id(), 231
+    orders = LocalOrders(other, "r7", lambda what, sent_s: Outcome(True, ""))
+    try:
+        done = phalanx("operate", order, *filter(None, [robot]), "--domain", str(domain))
+    finally:
+        orders.close()
+    waits = next(line for line in done.stderr.splitlines() if "in ROS domain" in line)
+    assert waits.startswith(f"phalanx: {order}: waiting for ")
+    assert f"in ROS domain {domain}; r7 is in {other} on this computer: --domain {other}" in waits, waits
+    assert done.returncode != 0
 
 
 def test_a_robot_that_does_not_answer_delays_the_stop_of_no_other():

@@ -54,7 +54,9 @@ def test_a_real_and_a_simulated_robot_come_up_and_the_real_one_is_stopped_at_the
                 node.update()
                 heard |= {number for number, box in enumerate(boxes) if box.take()}
                 names = node.get_node_names_and_namespaces()
-            assert deploy.stdout.readline().startswith("team of ")
+            assert deploy.stdout.readline().startswith(
+                f"team of {tmp_path / 'team.yaml'} in ROS domain {domain}: at Ctrl-C "
+            )
             says = r"cf2 can be armed, [\d.]+ s after .*: phalanx operate arm NAME; cf1 is STOPPED, .*"
             assert re.fullmatch(says, said := deploy.stdout.readline().strip()), said
             assert said.endswith("before it is armed: phalanx operate reset cf1")
