@@ -97,7 +97,7 @@ class Authority:
         if self.state is not State.DISARMED:
             return "" if self.state is State.ARMED else self._refuse("arm")
         if troubles := dict.fromkeys([*missing, *filter(None, [self._unready])]):
-            return "; ".join(troubles)
+            return "; ".join(troubles) + self._advice(*troubles)
         self.shield.release()
         self._was_armed = True
         self._become(State.ARMED, "armed on request")
@@ -268,7 +268,7 @@ class Authority:
         if self.state is not State.ARMED:
             return self._refuse("start")
         if blind := self.shield.blind():
-            return f"start: {blind}"
+            return f"start: {blind}{self._advice(blind)}"
         self.shield.release()
         self._starting_since_s = now_s
         self._become(State.STARTING, "started on request")
@@ -308,6 +308,12 @@ class Authority:
         if before is not state:
             self._blind_s = 0.0
             self._on_change(Change(before, state, reason))
+
+    def _advice(self, *troubles: str) -> str:
+        """Where one of them is an age: that this computer was late, or what to do."""
+        if not any(TOO_OLD in trouble for trouble in troubles):
+            return ""
+        return f"; {self._lateness() or 'ask again; where it comes again: phalanx doctor TEAM.yaml, not deployed'}"
 
     def _refuse(self, what: str, why: str = "") -> str:
         said = f" ({why or self.reason})" if why or self.reason else ""

@@ -31,15 +31,27 @@ def host_of(address: str) -> str:
     return "localhost" if host in LOCAL else host
 
 
+def lone_host(address: str) -> str:
+    """As `host_of`, of an address without a port; ValueError for one that has a port."""
+    known, (host, _, port) = host_of(address), address.strip().rpartition(":")
+    if host and (":" not in host or host.endswith("]")):
+        raise ValueError(f"host {address}: expected an address alone, {host.strip('[]')}, without the port {port}")
+    return known
+
+
 def mavlink_of(link: str) -> str:
-    """A connection string of pymavlink; a device that calls us is known by the port at which it does."""
+    """A connection string of pymavlink; a device that calls us is known by the port at which it does.
+
+    ValueError for "host:port", which pymavlink takes as one at which we are called.
+    """
     if "/" in link:
         return str(Path(link).resolve())  # of a serial port's names, such as those below /dev/serial/by-id
     kind, _, place = link.strip().casefold().partition(":")
     if not place:
         return link
-    if place.isdecimal():  # host:port
-        kind, place = "udp", f"{kind}:{place}"
+    if place.isdecimal():
+        ways = f"udpout:{kind}:{place} calls it there, udpin:0.0.0.0:{place} waits for it to send to this computer"
+        raise ValueError(f"link {link}: say which way: {ways}")
     host, _, port = place.rpartition(":")
     if kind in ("udp", "udpin", "tcpin"):
         return f"{kind[:3]} port {_number(port)}"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hardware.drivers import DriverError
-from hardware.drivers.addresses import host_of
+from hardware.drivers.addresses import lone_host
 from hardware.drivers.threads import beats, in_one_line
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, DeviceStatus, RobotState
@@ -115,7 +115,7 @@ class FrankaDriver:
     @staticmethod
     def device(host: str, **_: object) -> str:
         """Which one these options mean, see `hardware.drivers.device_of`."""
-        return host_of(host)
+        return lone_host(host)
 
     def connect(self) -> None:
         """Open the links to arm and hand; DriverError in one line."""

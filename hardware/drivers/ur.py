@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from hardware.drivers import DriverError
-from hardware.drivers.addresses import host_of
+from hardware.drivers.addresses import lone_host
 from hardware.drivers.setpoints import SLACK_RAD, STEADY_S, measured_jump, next_setpoint
 from hardware.drivers.ur_link import Dashboard, Rtde, send_program
 from hardware.drivers.ur_packets import CYCLE_S, JOINTS, PLAYING, Said, hindrance, program
@@ -83,7 +83,7 @@ class UrDriver:
     @staticmethod
     def device(host: str, **_: object) -> str:
         """Which one these options mean, see `hardware.drivers.device_of`."""
-        return host_of(host)
+        return lone_host(host)
 
     def connect(self) -> None:
         """Open the links; moves nothing, and runs no program. DriverError in one line."""

@@ -64,7 +64,7 @@ ROBOT_MODES = {
 }
 SAFETY = {  # bits of safety_status_bits, the one that says most first
     7: "emergency stop",
-    2: "protective stop",
+    2: "protective stop: look at why, then unlock it on the teach pendant",
     4: "safeguard stop",
     8: "safety violation",
     9: "safety fault",

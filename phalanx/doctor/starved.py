@@ -34,9 +34,9 @@ class Starved:
         share = max(self._late_s, waited_s) / seconds
         if share < SHARE or seconds < LEAST_S:
             return ""
-        late = (
-            f"woke up to {1e3 * self._worst_s:.0f} ms late, and waited for a processor {100 * share:.0f} % of the time"
-        )
+        late = f"waited for a processor {100 * share:.0f} % of the time"
+        if self._worst_s > IN_TIME_S:
+            late = f"woke up to {1e3 * self._worst_s:.0f} ms late, and {late}"
         return f"this computer is busy: the doctor {late} (load {os.getloadavg()[0]:.1f} on {usable_cores()} cores)"
 
 

@@ -86,7 +86,8 @@ class Controller:
         try:
             while not client.service_is_ready():
                 if time.monotonic() > until_s:
-                    raise DriverError(f"controller {self.name} does not answer within {within_s:g} s: is it loaded?")
+                    why = self._others() or "is it loaded?"
+                    raise DriverError(f"controller {self.name} does not answer within {within_s:g} s: {why}")
                 time.sleep(LOOK_S)
             joints, interfaces, interface, *goes_on = (self._value(client, executor, name, until_s) for name in ASKED)
         finally:
@@ -99,6 +100,16 @@ class Controller:
             "interface_name": interface.string_value,
             "goes_on": any(each.bool_value for each in goes_on),
         }
+
+    def _others(self) -> str:
+        """Which controllers there are, by what they listen to; empty for none."""
+        kinds = {FORWARD: "std_msgs/msg/Float64MultiArray", TRAJECTORY: "trajectory_msgs/msg/JointTrajectory"}
+        found = {
+            name.rpartition("/")[0].strip("/")
+            for name, types in self._node.get_topic_names_and_types()
+            if kinds.get(name.rpartition("/")[2]) in types and self._node.count_subscribers(name)
+        } - {"", self.name.strip("/")}
+        return f"there are the controllers {', '.join(sorted(found))}" if found else ""
 
     def _value(self, client: Client, executor: SingleThreadedExecutor, name: str, until_s: float) -> ParameterValue:
         """Asked for one by one: a node that lacks one of several says none."""

@@ -122,7 +122,8 @@ def why_silent(node: Node, robot: str) -> str:
     if robot in there or robot in _policies_heard(node) or comes:
         return f"its shield is not heard{f'; {BROUGHT_UP}' if comes else ''}"
     if there:
-        return f"there is no such robot: there are {', '.join(there)}{nearest(robot, there)}"
+        known = f"there are {', '.join(there)}; where it is being deployed, {WAIT}"
+        return f"there is no such robot: {known}{nearest(robot, there)}"
     none = f"none is heard in ROS domain {domain} (--domain names another)"
     return f"there is no such robot: {none}; where it is being deployed, {WAIT}"
 

@@ -174,6 +174,17 @@ def test_robots_that_it_cannot_move_and_rates_that_cannot_be_are_refused():
             load_driver("ros2_control", load_robot(robot), controller="arm_controller", **options)
 
 
+@pytest.mark.parametrize("kind", ["forward", "trajectory"])
+def test_a_controller_that_is_not_there_is_answered_with_those_that_are(monkeypatch, kind):
+    domain = free_domain_id()
+    for name, value in ros_environment(domain).items():
+        monkeypatch.setenv(name, value)
+    with Emulated("ros2_control", "--domain", str(domain), "--kind", kind):
+        driver = load_driver("ros2_control", UR5E, controller="forward_position_controller", connect_s=5.0)
+        with pytest.raises(DriverError, match=r"within 5 s: there are the controllers arm_controller$"):
+            driver.connect()
+
+
 def test_a_controller_that_is_not_there_is_said_after_its_time(monkeypatch):
     for name, value in ros_environment(free_domain_id()).items():
         monkeypatch.setenv(name, value)

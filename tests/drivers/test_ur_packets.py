@@ -90,7 +90,7 @@ def test_the_program_arms_the_watchdog_before_it_says_that_it_runs():
     [
         ({}, ""),
         ({"safety_bits": 0b10}, ""),  # reduced mode
-        ({"safety_bits": 1 << 2 | 1 << 10}, "protective stop"),
+        ({"safety_bits": 1 << 2 | 1 << 10}, "protective stop: look at why, then unlock it on the teach pendant"),
         ({"safety_bits": 1 << 3}, "recovery mode"),
         ({"safety_bits": 1 << 4 | 1 << 10}, "safeguard stop"),
         ({"safety_bits": 1 << 6 | 1 << 7 | 1 << 10, "robot_mode": 3}, "emergency stop"),

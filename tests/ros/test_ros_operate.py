@@ -57,7 +57,8 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         waited = begin("goal", "cf22", "--at", "0", "0", "1")
         assert answer(to_nobody) == (2, "phalanx: arm to whom: there are cf1, cf2\n")
         assert answer(no_policy) == (1, "cf2: no policy listens for a goal\n")
-        who = "there is no such robot: there are cf1, cf2; did you mean 'cf2'?\n"
+        wait = "where it is being deployed, wait until `phalanx deploy` says that robots can be armed"
+        who = f"there is no such robot: there are cf1, cf2; {wait}; did you mean 'cf2'?\n"
         assert answer(no_robot) == (1, f"cf22: {who}")
         said = waited.communicate(timeout=patience(30))[0]
         assert "phalanx: goal: waiting for discovery of " in said and "the shield of cf22" in said

@@ -149,7 +149,8 @@ def test_a_person_swaps_a_policy_from_a_terminal_and_is_told_how_it_ended(files,
                 return process.returncode, process.stdout.read().splitlines()
 
         rig.start("simulated_robots", "cf1/shield", "cf1/policy")
-        assert swap("cf7", new) == (1, ["cf7: there is no such robot: there are cf1; did you mean 'cf1'?"])
+        wait = "where it is being deployed, wait until `phalanx deploy` says that robots can be armed"
+        assert swap("cf7", new) == (1, [f"cf7: there is no such robot: there are cf1; {wait}; did you mean 'cf1'?"])
         rig.fly("cf1", 1.0)
         assert swap("cf1", "none.onnx") == (1, [f"cf1: {os.path.dirname(new)}/none.onnx: no such file"])
         said = [f"{new} runs beside {old}", f"{new} takes over from {old}", f"{new} flies"]

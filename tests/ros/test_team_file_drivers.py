@@ -1,5 +1,7 @@
 """Drivers of a team file: options, devices, and what they do not measure; refused in one line."""
 
+import re
+
 import pytest
 
 pytest.importorskip("rclpy")
@@ -59,14 +61,14 @@ DEVICES = {  # driver: a policy, and a device that is another one than all below
         ("px4", "link: 'tcp:127.0.0.1'", "link: 'tcp:127.1'", "tcp:localhost"),
         ("px4", "link: /dev/fd/1", "link: /dev/stdout", "system 1"),
         ("px4", "link: /dev/ttyACM0", f"link: '{'../' * 20}dev/ttyACM0'", "ttyACM0, system 1"),
-        ("ur", "host: 127.0.0.1", "host: 'localhost:30004'", "localhost"),
+        ("ur", "host: 127.0.0.1", "host: localhost", "localhost"),
         ("ur", "host: 192.168.1.10", "host: '192.168.266'", "192.168.1.10"),
         ("ur", "host: 127.0.0.1", "host: 0.0.0.0", "localhost"),
         ("ur", "host: 192.168.1.10", "host: '\uff11\uff19\uff12.168.1.10'", "192.168.1.10"),
         ("px4", "link: 'udpin:0.0.0.0:14540'", "link: 'udpin:0.0.0.0:14_540'", "udp port 14540, system 1"),
         ("ur", "host: 192.168.1.10", "host: '3232235786'", "192.168.1.10"),
         ("ur", "host: 192.168.1.10", "host: '::ffff:192.168.1.10'", "192.168.1.10"),
-        ("ur", "host: '[fe80::1]:30004'", "host: 'FE80:0::1'", "fe80::1"),
+        ("ur", "host: '[fe80::1]'", "host: 'FE80:0::1'", "fe80::1"),
         ("franka", "host: Arm.local", "host: arm.local.", "arm.local"),
         ("ros2_control", "controller: left/arm", "controller: /left/arm/", "left/arm"),
     ],
@@ -87,6 +89,24 @@ def test_two_robots_are_not_one_device(tmp_path, driver, first, second, device):
     with pytest.raises(TeamError, match=r"robots: r0 and r1 are one device \(") as caught:
         load(first, second)
     assert device in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("driver", "option", "says"),
+    [
+        (
+            "ur",
+            "host: '10.0.0.3:30004'",
+            "expected an address alone, 10.0.0.3, without the port 30004",
+        ),
+        ("franka", "host: '[fe80::1]:1337'", "expected an address alone, fe80::1, without the port 1337"),
+        ("px4", "link: '10.0.0.3:14580'", "udpout:10.0.0.3:14580 calls it there, udpin:0.0.0.0:14580 waits for it"),
+    ],
+)
+def test_an_address_that_is_not_one_is_refused_with_how_it_is_written(tmp_path, driver, option, says):
+    robot = f"name: r1, bundle: {ZOO / DEVICES[driver][0]}.onnx, driver: {driver}, options: {{{option}}}"
+    with pytest.raises(TeamError, match=re.escape(says)):
+        load_team(write(tmp_path, f"robots: [{{{robot}}}]"))
 
 
 def test_a_drone_with_px4_is_an_x500_where_nothing_else_is_said(tmp_path):
