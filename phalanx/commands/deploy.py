@@ -146,7 +146,6 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     from phalanx.ending import promise, stops, waits
     from phalanx.verification.verdict import warn_of_files
     from ros_nodes.lifecycle.domain import given_domain
-    from ros_nodes.lifecycle.machine_load import MachineLoad
     from ros_nodes.mission.deploy import RESULT
     from ros_nodes.mission.run_team import LANDING_S, Listener, run_team
     from ros_nodes.plans.kept_stops import kept_stop
@@ -154,7 +153,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
 
     if len(subjects) > 1:
         raise ValueError(f"{' '.join(subjects)}: a team file is given alone")
-    file, load = Path(subjects[0]), MachineLoad()
+    file = Path(subjects[0])
     team = load_team(file)
     for line in team.scene.lines():
         out.print(line, markup=False)
@@ -173,7 +172,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     for robot in team.robots:
         if shared := shared_domain(robot.driver, robot.options):
             err.print(f"[yellow]warning:[/] {robot.name}: {'; '.join(shared)}", soft_wrap=True)
-    if any(robot.driver for robot in team.robots) and (line := held_up(load)):
+    if any(robot.driver for robot in team.robots) and (line := held_up()):
         err.print(f"[yellow]warning:[/] {escape(line)}", soft_wrap=True)
     kinds = {robot.name: spec for robot, spec in zip(team.robots, specs, strict=True)}
     hint = f"; {waits(kinds, team.simulated, LANDING_S, GIVEN_UP_S)}; Ctrl-C again is an emergency stop: {stops(kinds)}"

@@ -2,6 +2,7 @@
 
 import gc
 import getpass
+import os
 import platform
 import time
 from dataclasses import replace
@@ -23,16 +24,17 @@ def machine_checks() -> list[Check]:
     return [_cores(), _governor(), priority(), _jitter()]
 
 
-def robots_computer_checks(load: MachineLoad) -> list[Check]:
-    """What delays the shields of real robots on this computer; `load`: measured since the robots were looked at."""
-    busy, said = load.says()
+def robots_computer_checks(measured: MachineLoad | None = None) -> list[Check]:
+    """What delays the shields of real robots on this computer; `measured`: while the robots were looked at."""
+    cores, load = usable_cores(), os.getloadavg()[0]
+    busy, said = measured.says() if measured else (load > cores, f"load {load:.1f} on {cores} cores")
     hint = "end other programs, or use a computer for the robots alone: a shield that waits lands or drops its robot"
     return [replace(priority(), group=COMPUTER), Check(COMPUTER, "load", "warn" if busy else "ok", said, hint * busy)]
 
 
-def held_up(load: MachineLoad) -> str:
+def held_up() -> str:
     """What of this computer may hold up the shields of real robots, see `robots_computer_checks`; empty for nothing."""
-    found = [check.found for check in robots_computer_checks(load) if check.status != "ok"]
+    found = [check.found for check in robots_computer_checks() if check.status != "ok"]
     return f"this computer: {'; '.join(found)}; what to do: phalanx doctor TEAM.yaml" if found else ""
 
 

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from math import inf
@@ -183,9 +183,17 @@ class _RunningTeam:
             if ctrl_c.count > pressed and each["why"].startswith(State.STOPPED.name):
                 each["why"] += "; Ctrl-C was pressed a second time"
         result["failures"] = sorted([*seen, *self._failures], key=lambda failure: failure["t_s"])
-        left = {each["robot"]: each["why"] for each in seen if each["why"].startswith(NOT_DOWN)}
+        left = self._not_held(result["events"])
+        left |= {each["robot"]: each["why"] for each in seen if each["why"].startswith(NOT_DOWN)}
         result["left"] = {name: f"{why}; {self._last_resort(name)}" for name, why in left.items()}
         return result
+
+    def _not_held(self, events: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """Real robots on their feet that ended in a trouble, and in which: a person has to hold and look at them."""
+        last = {each["robot"]: each for each in events if not each["to"].startswith(SILENT)}
+        real = [name for name in self._on_feet if name not in self._simulated_robots and name in last]
+        ended = {name: f"{last[name]['to']}: {last[name]['reason']}" for name in real}
+        return {name: why for name, why in ended.items() if why.startswith((State.FAULT.name, State.STOPPED.name))}
 
     def _last_resort(self, robot: str) -> str:
         """What is left to a person where a robot could not be brought down."""

@@ -3,7 +3,8 @@
 import re
 import time
 from collections import defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from math import inf
 from statistics import median
 from typing import Any
 
@@ -14,6 +15,7 @@ from ros_nodes.operation.monitor import Monitor
 from ros_nodes.operation.robot_monitor import SILENT, STREAMS, Change
 
 RATES_S = 1.0  # between two looks at the rates
+SHORT_AGAIN_S = 10.0  # between two lines of faults of one kind that come and go
 IN_THE_AIR = (State.LANDING.name, State.STARTING.name, State.POLICY.name)  # what a state of such a robot begins with
 TROUBLE = tuple(state.name for state in (State.LANDING, State.STOPPED, State.FAULT))
 ON_REQUEST = (ASKED, ASKED_TO_END)  # why a robot lands that is in no trouble
@@ -35,7 +37,8 @@ class TeamLog:
         self._rates_s = 0.0
         self._courses: dict[str, dict[str, Any]] = {}  # of each robot with one, the last that was heard
         self._devices: dict[str, str] = {}  # what was said of each robot's device last
-        self._device_seen: dict[str, str] = {}  # ... and seen at the last look: what lasts for less is not said
+        self._device_seen: dict[str, str] = {}  # ... and seen at the last look: what lasts for less is said once over
+        self._short_s: dict[tuple[str, str], float] = {}  # when a fault of a kind that did not last was said
         self._ended_s: float | None = None  # when the robots were asked to land and end
 
     def end(self) -> None:
@@ -66,7 +69,8 @@ class TeamLog:
             if said := robot.get("course"):
                 self._courses[robot["robot"]] = said
             if self._ended_s is None:
-                news += self._news_of_device(robot["robot"], robot.get("device") or "")
+                fault, last = robot.get("device") or "", robot.get("last_device_fault")
+                news += self._news_of_device(robot["robot"], fault) or self._short_fault(robot["robot"], fault, last)
             if robot["state"] == State.POLICY.name:
                 for topic, rate_hz in robot["rates_hz"].items():
                     if rate_hz is not None:
@@ -82,11 +86,24 @@ class TeamLog:
         if not lasts or kind_of(before) == kind_of(fault):
             return []
         self._devices[robot] = fault
+        self._short_s[robot, ""] = time.time()  # what was over by then is said
         if not fault:
             return [(robot, f"device: well again (it was: {before})")]
         order = f"phalanx operate reconnect {robot}"
         again = f": {order}" if fault.endswith(AGAIN) else f"; where it does not come back by itself: {order}"
         return [(robot, f"device: {fault}{again if GONE.search(fault) else ''}")]
+
+    def _short_fault(self, robot: str, fault: str, last: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+        """A line of a fault that came and went between two looks, once in `SHORT_AGAIN_S` of each kind."""
+        if last is None or last["until_s"] is None or fault or self._devices.get(robot):
+            return []
+        said_s = self._short_s.setdefault((robot, ""), self._began_ns * 1e-9)
+        self._short_s[robot, ""] = until_s = last["until_s"]
+        kind, now_s = (robot, kind_of(last["fault"])), time.monotonic()
+        if until_s <= said_s or now_s < self._short_s.get(kind, -inf) + SHORT_AGAIN_S:
+            return []
+        self._short_s[kind] = now_s
+        return [(robot, f"device: {last['fault']}, for {until_s - last['since_s']:.1f} s; it is well again")]
 
     def result(self) -> dict[str, Any]:
         """`events` and `failures` as of `phalanx deploy`, `rates_hz` while policies had their robots, and `courses`.

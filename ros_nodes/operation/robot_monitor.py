@@ -12,6 +12,7 @@ from sensor_msgs.msg import BatteryState, JointState
 
 from deploy.shield.authority import ACKNOWLEDGED, LANDED, PUT_DOWN, State
 from ros_nodes.lifecycle.claims import taken_names
+from ros_nodes.lifecycle.log_lines import kind_of
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
 from ros_nodes.messages import battery, course, device, qos
 from ros_nodes.messages.conversion import stamp_ns
@@ -61,6 +62,7 @@ class RobotMonitor:
         self.shield = ShieldMode("?")
         self.is_foreign = False  # its `status` is of something else
         self._label = ""
+        self._device_fault: dict[str, Any] | None = None  # the last one: `fault`, `since_s`, `until_s` None while it is
         self.changes: deque[Change] = deque(maxlen=KEPT)
         self.publishers: dict[str, int] = {}
 
@@ -97,7 +99,10 @@ class RobotMonitor:
         for stream in self._streams.values():
             stream.poll()
         before = self._said.get(POLICY_STATUS)
-        self._said |= {topic: taken for topic, box in self._boxes.items() if (taken := box.take()) is not None}
+        new = {topic: taken for topic, box in self._boxes.items() if (taken := box.take()) is not None}
+        self._said |= new
+        if device.TOPIC in new:
+            self._hear_device(new[device.TOPIC][0])
         if before and (swap := _news_of_swap(before[0], now := self._said[POLICY_STATUS][0])):
             found += self._change(stamp_ns(now.header.stamp), self._label, "", swap)
         return found
@@ -115,6 +120,7 @@ class RobotMonitor:
             "mode": shield.mode,
             "reason": self._silence(status_age_s) if silent else shield.reason,
             "device": self._of_device(now_ns),
+            "last_device_fault": self._device_fault,
             "latched": shield.latched,
             "course": course.read(last[course.TOPIC]) if course.TOPIC in last else None,
             "refused": value_of(REFUSED, last.get(POLICY_STATUS)),
@@ -158,6 +164,16 @@ class RobotMonitor:
         silent_s = (now_ns - heard_ns) * 1e-9
         silent = silent_s > DEVICE_SILENT_S
         return f"its driver is silent for {silent_s:.0f} s" if silent else value_of(device.FAULT, message)
+
+    def _hear_device(self, message: DiagnosticArray) -> None:
+        """Keep its last fault, also one that is over by the next look."""
+        time_s, fault, last = stamp_ns(message.header.stamp) * 1e-9, value_of(device.FAULT, message), self._device_fault
+        lasts = last is not None and last["until_s"] is None
+        if fault:
+            since_s = last["since_s"] if lasts and last and kind_of(last["fault"]) == kind_of(fault) else time_s
+            self._device_fault = {"fault": fault, "since_s": since_s, "until_s": None}
+        elif last is not None and lasts:
+            self._device_fault = last | {"until_s": time_s}
 
     def _rate_hz(self, topic: str, now_ns: int) -> float | None:
         """None where it is not known: each of several publishers numbers its own messages."""

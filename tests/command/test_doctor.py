@@ -88,7 +88,7 @@ def test_who_may_set_a_niceness_is_who_can_and_real_robots_are_said_to_be_held_u
         "os.getloadavg = lambda: (9.0, 0.0, 0.0)\n"
         "os.sched_getaffinity = lambda process: {0}\n"
         "checks = [[each.name, each.status, each.hint] for each in robots_computer_checks(MachineLoad())]\n"
-        "said = held_up(MachineLoad())\n"
+        "said = held_up()\n"
         "try: os.setpriority(os.PRIO_PROCESS, 0, -15); can = True\n"
         "except PermissionError: can = False\n"
         "print(json.dumps([can, checks, said]))"

@@ -13,11 +13,14 @@ import sys
 import threading
 import time
 
-import numpy as np
-from franky_sim import SimulationServer
-from franky_sim.franka_robot_protocol import RobotMode
-from franky_sim.franka_robot_server import FrankaRobotServer
-from franky_sim.mujoco_simulator import MujocoSimulator
+try:
+    import numpy as np
+    from franky_sim import SimulationServer
+    from franky_sim.franka_robot_protocol import RobotMode
+    from franky_sim.franka_robot_server import FrankaRobotServer
+    from franky_sim.mujoco_simulator import MujocoSimulator
+except ImportError as error:
+    sys.exit(f"{error}: make franky-sim, then in tests: ../.venv-franky-sim/bin/python -m devices.franka")
 
 STEP_S, ANSWER_S, BEHIND_S = 0.001, 0.05, 0.05
 HOME = (0.0, -math.pi / 4, 0.0, -3 * math.pi / 4, 0.0, math.pi / 2, math.pi / 4)

@@ -41,3 +41,11 @@ def test_an_emulated_device_says_what_it_takes_and_does_not_start(device):
     )
     assert asked.returncode == 0 and asked.stdout.startswith("usage:") and option in asked.stdout, asked
     assert "lines of JSON" in asked.stdout or "line of JSON" in asked.stdout, "how it is given orders"
+
+
+@pytest.mark.skipif(find_spec("franky_sim") is not None, reason="franky-sim is installed here")
+def test_that_of_the_franka_says_in_one_line_which_environment_it_needs():
+    asked = subprocess.run(
+        [sys.executable, "-m", "devices.franka", "--help"], capture_output=True, text=True, cwd=TESTS
+    )
+    assert asked.returncode == 1 and asked.stderr.count("\n") == 1 and "make franky-sim" in asked.stderr

@@ -89,13 +89,30 @@ class Devices:
     """A monitor of one robot, whose device says `fault`."""
 
     def __init__(self) -> None:
-        self.fault = ""
+        self.fault, self.last = "", None
 
     def poll(self) -> list:
         return []
 
     def snapshot(self) -> dict:
-        return {"robots": [{"robot": "x1", "state": "DISARMED", "reason": "", "device": self.fault, "rates_hz": {}}]}
+        said = {"device": self.fault, "last_device_fault": self.last}
+        return {"robots": [{"robot": "x1", "state": "DISARMED", "reason": "", "rates_hz": {}} | said]}
+
+
+def test_a_fault_of_a_device_that_does_not_last_is_said_too_once_it_is_over_and_not_again_and_again(monkeypatch):
+    monkeypatch.setattr("ros_nodes.mission.team_log.RATES_S", 0.0)
+    devices = Devices()
+    log, said, now_s = TeamLog(devices, ["x1"]), [], time.time()
+    for began_s, fault in enumerate(("link lost at 12:00", "link lost at 12:01", "", "freedrive")):
+        if fault:
+            since_s = now_s + began_s
+            devices.last = {"fault": fault, "since_s": since_s, "until_s": since_s + 0.4}
+        time.sleep(0.001)
+        said += log.listen()
+    assert said == [
+        ("x1", "device: link lost at 12:00, for 0.4 s; it is well again"),
+        ("x1", "device: freedrive, for 0.4 s; it is well again"),
+    ]
 
 
 def test_what_a_device_says_is_said_once_for_each_change_that_lasts(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 from patience import patience
 
 pytest.importorskip("rclpy")
-from diagnostic_msgs.msg import DiagnosticArray
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
 from deploy.shield.authority import LANDED, State
@@ -15,6 +15,7 @@ from deploy.shield.supervisor import Mode, ShieldReport
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.messages import qos
+from ros_nodes.messages.conversion import set_stamp
 from ros_nodes.messages.diagnostics import REQUEST_AGE, ShieldStatus, policy_status, read_status, value_of
 from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.operation.robot_monitor import RobotMonitor
@@ -76,6 +77,30 @@ def test_a_delay_that_ended_with_a_change_of_state_is_not_given_as_its_reason():
         ("ARMED", "FAULT", "link lost"),
         ("FAULT", "FAULT", "no measurement for 400 ms"),
     ]
+
+
+def test_a_fault_of_a_device_that_is_over_by_the_next_look_is_kept_with_how_long_it_lasted():
+    domain_id, now_ns = free_domain_id(), time.time_ns()
+    with quiet_context(domain_id, ros_environment(domain_id)) as context:
+        node = Node("shields", context=context)
+        robot, status = RobotMonitor(node, "cf1"), ShieldStatus("cf1", 0.5)
+        status.update(0.0, State.POLICY, "", ShieldReport(Mode.NOMINAL, "", 1.0, (), 0.0), 0.0, 0.0)
+        node.create_publisher(DiagnosticArray, "/cf1/status", qos.HISTORY).publish(status.message(now_ns))
+        says = node.create_publisher(DiagnosticArray, "/cf1/device", qos.LATCHED)
+        shown = []
+        for number, fault in enumerate(("", "link lost", "")):
+            said = DiagnosticArray(status=[DiagnosticStatus(values=[KeyValue(key="fault", value=fault)])])
+            set_stamp(said.header.stamp, now_ns + round(4e8 * number))
+            until = time.monotonic() + patience(20.0)
+            while not shown or shown[-1]["device"] != fault or "device" not in robot._boxes:
+                assert time.monotonic() < until
+                says.publish(said)
+                robot.poll(time.time_ns())
+                robot.look()
+                shown.append(robot.snapshot(time.time_ns()))
+        node.destroy_node()
+    last = shown[-1]["last_device_fault"]
+    assert last["fault"] == "link lost" and last["until_s"] - last["since_s"] == pytest.approx(0.4, abs=0.01)
 
 
 def test_a_shield_that_was_started_again_is_the_reason_why_its_robot_is_disarmed():

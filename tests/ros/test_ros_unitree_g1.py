@@ -110,7 +110,8 @@ def test_a_g1_walks_as_it_is_commanded_and_knows_how_far(tmp_path):
         assert state.base_pos[0] - from_m == pytest.approx(walked, abs=0.1)
 
 
-def test_a_deployment_whose_g1_is_gone_ends_after_ctrl_c_and_says_what_is_left_to_do(tmp_path):
+@pytest.mark.parametrize("trouble", ["gone", "damped"])
+def test_a_deployment_whose_g1_is_gone_or_in_fault_ends_after_ctrl_c_and_says_what_is_left_to_do(tmp_path, trouble):
     """It waited for ever, and its log grew by ten lines a second."""
     dds, ros = free_domain_id(), free_domain_id()
     robot = {"name": "g1", "bundle": str(STAND), "driver": "unitree_g1", "options": {"interface": "lo", "domain": dds}}
@@ -129,19 +130,24 @@ def test_a_deployment_whose_g1_is_gone_ends_after_ctrl_c_and_says_what_is_left_t
             while not device.order()["stiff"]:
                 ask_here("arm", ["g1"], ros, patience(2.0))
                 assert time.monotonic() < until
-            device.kill()
+            device.kill() if trouble == "gone" else device.order(remote="L2+B")
             began = time.monotonic()
             time.sleep(1.0)
             team.send_signal(signal.SIGINT)
+            if trouble == "damped":  # it hangs upright in its gantry, so it is kept on its feet until it is disarmed
+                time.sleep(2.0)
+                team.send_signal(signal.SIGINT)
             _, said = team.communicate(timeout=patience(30.0))
         finally:
             if team.poll() is None:
                 team.kill()
     print(f"ended {time.monotonic() - began:.1f} s after the robot was gone")
     assert team.returncode == 1
+    assert f"in ROS domain {ros}" in first
     stopping = next(line for line in said.splitlines() if line.startswith("stopping"))
     assert "stopped and given up, where it is not heard for 10 s" in stopping and "30 s" not in stopping, stopping
     last = said.splitlines()[-1]
-    assert "g1 was left as it is" in last and "nothing on rt/lowstate" in last and "L2+B" in last, said
+    assert "g1 was left as it is" in last and "battery switch" in last and "L2+B" in last, said
+    assert ("nothing on rt/lowstate" if trouble == "gone" else "STOPPED: emergency stop") in last, said
     log = "".join(file.read_text() for file in (tmp_path / "out" / "logs").glob("*shield*"))
     assert log.count("g1: nothing on rt/lowstate") <= 3, log

@@ -193,3 +193,11 @@ def test_a_shield_that_ended_as_asked_is_no_failure_and_a_robot_that_did_not_com
     assert log.idle() == [{"robot": "cf9", "why": "never armed: nothing is said of why"}]
     unknown = "not known to be down 0 s after it was asked to land: last in"
     assert failures == {"cf1": f"{unknown} LANDING", "cf2": f"{SILENT}: silent for 5 s", "cf4": f"{unknown} POLICY"}
+
+
+def test_a_real_humanoid_that_ended_in_fault_is_left_to_a_person_and_no_simulated_one_nor_one_that_was_disarmed():
+    running = object.__new__(run_team._RunningTeam)
+    running._on_feet, running._simulated_robots = ["g1", "g2", "sim"], ["sim"]
+    events = [{"robot": name, "to": "FAULT", "reason": "fallen"} for name in ("g1", "g2", "sim", "cf1")]
+    events += [{"robot": "g2", "to": "DISARMED", "reason": ""}, {"robot": "g1", "to": SILENT, "reason": "silent"}]
+    assert running._not_held(events) == {"g1": "FAULT: fallen"}
