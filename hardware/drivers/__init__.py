@@ -71,6 +71,14 @@ class HasStatus(Protocol):
 
 
 @runtime_checkable
+class CutsMotors(Protocol):
+    """What a driver of a drone has too whose `disarm` leaves one alone of which its device says that it flies."""
+
+    def cut(self) -> None:
+        """A person's emergency stop: motors off at once, also in the air, until `arm`. May be called again."""
+
+
+@runtime_checkable
 class HasFirmware(Protocol):
     """What a driver has too whose device says which program it runs."""
 

@@ -31,7 +31,8 @@ SET_MODE, ARM, SET_INTERVAL = 176, 400, 511  # MAV_CMD_DO_SET_MODE, _COMPONENT_A
 CUSTOM_MODE, OFFBOARD_MODE, EVEN_IN_THE_AIR = 1, 6, 21196
 ODOMETRY, STATUS_HZ = 331, {0: 10.0, 1: 2.0, 245: 5.0}  # of HEARTBEAT, SYS_STATUS and EXTENDED_SYS_STATE
 IS_ARMED, IN_FAILSAFE = 128, (5, 6, 8)  # MAV_MODE_FLAG_SAFETY_ARMED; MAV_STATE critical, emergency, termination
-ON_GROUND = 1  # MAV_LANDED_STATE
+SAYS_NOTHING, ON_GROUND = 0, 1  # MAV_LANDED_STATE; the others are in the air
+LANDED_IN_S = 2.0  # PX4 says that it is on the ground within LNDMC_TRIG_TIME, 1 s, and says so five times a second
 ERROR = 3  # severity of a STATUSTEXT up to which it is one
 RETURNS, LANDS, HOLDS = 3, 4, 5  # of COM_OBL_RC_ACT: what needs no sticks, and does not let it fall
 LONGEST_LOSS_S = 2.0
@@ -47,6 +48,8 @@ AHEAD_S = 0.1  # by which a measurement may be stamped later than it is heard: t
 SURE_M = 0.5  # standard deviation of each axis beyond which the estimated position is not one
 LAND_M_S, LONGEST_LANDING_S = 0.7, 60.0  # MPC_LAND_SPEED
 SAID_S = 3.0  # for so long a STATUSTEXT explains what follows it
+STILL_FLIES = "PX4 says that it flies, though its shield has landed it: PX4 lands it"
+OWN_LANDING = mode_name(AUTO << 16 | LAND << 24)
 LONGEST_TEXT = 254  # characters; a STATUSTEXT in pieces is no longer
 
 
@@ -79,6 +82,8 @@ class Px4Driver:
         self._asked_s: float | None = None  # when arming was asked for
         self._refusal = ""
         self._disarms_until_s = 0.0
+        self._is_cut = False  # by an emergency stop, until it is armed again
+        self._lands_since_s: float | None = None  # since when PX4 lands what its shield has landed (monotonic, s)
         self._is_arming = self._has_armed = False
         self._armed_s = 0.0
         self._is_taken = False  # whether somebody else has flown it since it was armed
@@ -122,18 +127,34 @@ class Px4Driver:
     def arm(self) -> None:
         """Set-points for a second, then OFFBOARD, then armed: PX4 asks for it in this order."""
         assert self._link is not None
+        if self._lands_since_s is not None:
+            self._refusal = f"arming refused: {STILL_FLIES}"  # set-points of a robot at rest would let it fall
+            return
         self._link.forget(ARM)
-        self._disarms_until_s, self._is_ours = 0.0, True
+        self._disarms_until_s, self._is_ours, self._is_cut = 0.0, True, False
         self._refusal, self._asked_s, self._is_arming, self._has_armed = "", time.monotonic(), True, False
         self._is_taken = False
 
     def disarm(self) -> None:
-        """Also in the air, where PX4 obeys us: a stop is final. Who else armed it, or has flown it, keeps it there."""
+        """On the ground. Where PX4 says that it flies its landing was none: it is sent no set-points, and PX4 lands it.
+
+        Who else armed it, or has flown it, keeps it in the air.
+        """
         if (self._asked_s is None or self._is_taken) and self._landed != ON_GROUND:
             self._asked_s, self._is_arming = None, False
             return
         self._asked_s, self._is_arming, self._refusal = None, False, ""
+        assert self._link is not None
+        self._link.forget(ARM)
+        self._let_px4_land()
         self._disarms_until_s = time.monotonic() + ARM_WITHIN_S  # an order to arm may still be on its way
+
+    def cut(self) -> None:
+        """Motors off, also in the air: a stop is final. What others fly, or never was armed from here, goes on."""
+        if self._is_taken or not self._is_ours:
+            return
+        self._asked_s, self._is_arming, self._refusal, self._lands_since_s = None, False, "", None
+        self._is_cut, self._disarms_until_s = True, time.monotonic() + ARM_WITHIN_S
 
     def read(self) -> RobotState:
         assert self._state is not None and self._link is not None
@@ -169,12 +190,14 @@ class Px4Driver:
         link, self._is_arming = self._link, False
         if link is None:
             return
-        is_in_flight = self._is_open and self._is_armed and self._mode == OFFBOARD
+        is_in_flight = self._is_open and self._is_armed and (self._mode == OFFBOARD or self._lands_since_s is not None)
         if self._is_ours and is_in_flight and self._state is not None:
             height_m = max(0.0, float(self._state[1].base_pos[2]))
             until_s = time.monotonic() + min(10.0 + height_m / LAND_M_S, LONGEST_LANDING_S)
             while self._is_armed and not self._is_silent(time.monotonic()) and time.monotonic() < until_s:
-                if self._mode == OFFBOARD:
+                if self._is_cut:
+                    link.command(ARM, 0, EVEN_IN_THE_AIR)
+                elif self._mode == OFFBOARD:
                     link.command(SET_MODE, CUSTOM_MODE, AUTO, LAND)
                 elif self._landed == ON_GROUND:
                     link.command(ARM, 0)
@@ -191,6 +214,8 @@ class Px4Driver:
             return f"link lost: nothing heard since {time.strftime('%H:%M:%S', time.localtime(self._heard[1]))}"
         if link.clock.restarts:
             return "PX4 has restarted: it needs a new connection"
+        if self._lands_since_s is not None and self._is_armed:
+            return self._refusal or (STILL_FLIES if now_s > self._lands_since_s + LANDED_IN_S else "")
         if self._is_armed and self._mode != OFFBOARD:
             whose = "its own failsafe" if self._in_failsafe else "its remote control or another program"
             return f"flown in mode {self._mode} by {whose}{self._text(now_s)}"
@@ -250,7 +275,10 @@ class Px4Driver:
         self._mode, self._is_armed = mode_name(message.custom_mode), bool(message.base_mode & IS_ARMED)
         self._armed_s = self._armed_s if was_armed else time.monotonic()
         self._has_armed = self._has_armed or self._is_armed
-        self._is_taken = self._is_taken or (self._is_armed and self._mode != OFFBOARD and not self._is_arming)
+        ours = (OFFBOARD, OWN_LANDING) if self._is_cut or self._lands_since_s is not None else (OFFBOARD,)
+        self._is_taken = self._is_taken or (self._is_armed and self._mode not in ours and not self._is_arming)
+        if self._lands_since_s is not None and (self._is_taken or not self._is_armed):
+            self._lands_since_s, self._refusal = None, ""
         self._beat_s, self._heard = time.monotonic(), (time.monotonic(), time.time())
         self._in_failsafe = message.system_status in IN_FAILSAFE
 
@@ -278,7 +306,8 @@ class Px4Driver:
             now_s = time.monotonic()
             if self._is_arming and newest is None and now_s > self._written_s + 0.1:
                 newest = (0.0, 0.0, 0.0), 0.0
-            if newest is not None and not self._is_taken:  # else OFFBOARD could be had back with commands to nothing
+            keeps_off = self._is_taken or self._lands_since_s is not None
+            if newest is not None and not keeps_off:  # else OFFBOARD could be had back with commands to nothing
                 link.set_attitude_target(RATES_AND_THRUST, *newest)
             if now_s > beat_s + BEAT_S:
                 beat_s = now_s
@@ -286,12 +315,33 @@ class Px4Driver:
             if now_s > time_s + TIMESYNC_S:
                 time_s = now_s
                 link.ask_time()
-            if now_s > asked_s + AGAIN_S and (self._is_arming or now_s < self._disarms_until_s):
+            disarms = now_s < self._disarms_until_s or self._lands_since_s is not None
+            if now_s > asked_s + AGAIN_S and (self._is_arming or disarms):
                 asked_s = now_s
                 if self._is_arming:
                     self._advance(link, now_s)
-                elif self._is_armed and self._mode == OFFBOARD and not (self._is_taken and self._landed != ON_GROUND):
-                    link.command(ARM, 0, EVEN_IN_THE_AIR)
+                elif self._is_armed and not (self._is_taken and self._landed != ON_GROUND):
+                    self._put_down(link)
+
+    def _let_px4_land(self) -> None:
+        """Where it is to be disarmed and PX4 says that it flies: with motors that idle it would fall."""
+        is_obeyed = self._is_armed and self._mode == OFFBOARD and not (self._is_cut or self._is_taken)
+        if is_obeyed and self._landed not in (SAYS_NOTHING, ON_GROUND) and self._lands_since_s is None:
+            self._lands_since_s = time.monotonic()
+
+    def _put_down(self, link: Px4Link) -> None:
+        """The next step on the way to a disarmed vehicle: by force only where PX4 does not say that it flies."""
+        self._let_px4_land()
+        if self._is_cut:
+            link.command(ARM, 0, EVEN_IN_THE_AIR)
+        elif self._lands_since_s is None and self._mode != OFFBOARD:
+            return  # as PX4 lands it, or a person flies it
+        elif (result := link.result(ARM)) is None or result in (ACCEPTED, IN_PROGRESS):
+            link.command(ARM, 0)
+        elif self._landed in (SAYS_NOTHING, ON_GROUND):
+            link.command(ARM, 0, EVEN_IN_THE_AIR)
+        if self._lands_since_s is not None and self._mode == OFFBOARD:
+            link.command(SET_MODE, CUSTOM_MODE, AUTO, LAND)
 
     def _advance(self, link: Px4Link, now_s: float) -> None:
         """The next step on the way to an armed vehicle in OFFBOARD."""

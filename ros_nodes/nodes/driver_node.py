@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 
 from deploy.shield.authority import State
 from hardware import load_robot
-from hardware.drivers import Driver, HasBattery, HasStatus, ReportsPlant, load_driver, unmeasured_by
+from hardware.drivers import CutsMotors, Driver, HasBattery, HasStatus, ReportsPlant, load_driver, unmeasured_by
 from hardware.types import DeviceStatus, RobotState
 from ros_nodes.lifecycle.host import run_node
 from ros_nodes.lifecycle.lifecycle_node import LoopEnded, ThreadNode
@@ -145,12 +145,14 @@ class DriverNode(ThreadNode):
             slept_ns = self.clock.now_ns()
 
     def _follow_shield(self, driver: Driver) -> bool:
-        """Arm and disarm the device with the shield; True where it was armed now.
+        """Arm, disarm and cut the device with the shield; True where it was armed now.
 
         A person arms it: never a stop, nor a driver that began while its shield had the robot.
         """
         state = self._hear_shield()
         silent = (*SILENT, State.STOPPED.name) if getattr(driver, "stops_disarmed", False) else SILENT
+        if state == State.STOPPED.name != self._shield_state and isinstance(driver, CutsMotors):
+            driver.cut()
         self._shield_state = state or self._shield_state
         if state not in (*silent, *OBEYED):
             return False

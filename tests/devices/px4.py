@@ -42,8 +42,9 @@ class Px4Device(UdpDevice):
 
     def _clear(self) -> None:
         super()._clear()
-        self.heard |= {"masks": [], "beyond": 0, "low": [np.inf] * 3, "high": [-np.inf] * 3}
+        self.heard |= {"masks": [], "forced": 0, "beyond": 0, "low": [np.inf] * 3, "high": [-np.inf] * 3}
         self.system, self.frame, self.version = 1, common.MAV_FRAME_LOCAL_NED, (1, 15)
+        self.says_landed, self.says_flying = common.MAV_LANDED_STATE_ON_GROUND, common.MAV_LANDED_STATE_IN_AIR
         self._frozen = None  # an estimate that stays, where it does
 
     def _boot(self) -> None:
@@ -113,7 +114,7 @@ class Px4Device(UdpDevice):
             battery = int(volts * 1e3), -1, round(100 * firmware.charge)
             mavlink.sys_status_send(sensors, sensors, sensors, 300, *battery, 0, 0, 0, 0, 0, 0)
         elif message == 245:
-            mavlink.extended_sys_state_send(0, 1 if firmware.is_landed else 2)
+            mavlink.extended_sys_state_send(0, self.says_landed if firmware.is_landed else self.says_flying)
         elif message == 331:
             covariance = [float("nan")] * 21
             covariance[0] = covariance[6] = covariance[11] = firmware.sigma_m**2
@@ -131,6 +132,7 @@ class Px4Device(UdpDevice):
     def _obey_command(self, m: Any) -> None:
         result = common.MAV_RESULT_ACCEPTED
         if m.command == common.MAV_CMD_COMPONENT_ARM_DISARM:
+            self.heard["forced"] += m.param1 == 0.0 and m.param2 == FORCE
             granted = self.firmware.ask_arm(m.param1 == 1.0, m.param2 == FORCE)
             result = result if granted else common.MAV_RESULT_TEMPORARILY_REJECTED
         elif m.command == common.MAV_CMD_DO_SET_MODE:

@@ -89,7 +89,7 @@ def test_a_refusal_to_arm_is_told_in_px4s_words_and_may_be_overcome(vehicle):
 def test_a_stop_in_the_air_is_final(vehicle):
     device, driver = vehicle
     climb(device, driver)
-    driver.disarm()
+    driver.cut()
     wait_until(lambda: not device.order()["armed"], "it was not disarmed in the air")
     driver.arm()
     time.sleep(1.05)
@@ -102,10 +102,69 @@ def test_a_stop_in_the_air_is_final(vehicle):
 def test_a_stop_in_the_air_that_is_said_again_at_once_still_stops_it(vehicle):
     device, driver = vehicle
     climb(device, driver)
-    driver.disarm()
-    driver.disarm()
+    driver.cut()
+    driver.cut()
     wait_until(lambda: not device.order()["armed"], "its motors run on")
     assert device.order()["mode"] == "OFFBOARD", "PX4 landed it for want of set-points"
+
+
+@pytest.mark.slow
+def test_who_is_disarmed_while_px4_says_that_it_flies_is_landed_by_px4_and_can_still_be_stopped(vehicle):
+    """Its shield takes it for landed, by a wrong height: motors that are cut, or idle, would let it fall."""
+    device, driver = vehicle
+    idle = ActuatorCommand(np.float32(SPEC.command_low))
+    climb(device, driver)
+    driver.disarm()
+
+    def goes_down(below_m: float) -> bool:
+        driver.write(idle)  # as a shield goes on for a second
+        said = device.order()
+        assert said["armed"] or said["position"][2] < 0.26, "its motors were cut in the air"
+        return said["position"][2] < below_m
+
+    device.order(says_landed=2)  # and goes on, so that the fault lasts
+    begin_s = time.monotonic()
+    wait_until(lambda: goes_down(0.26), "it does not sink")
+    print(f"down after {time.monotonic() - begin_s:.2f} s")
+    assert device.order()["mode"] == "AUTO.LAND" and time.monotonic() - begin_s > 0.5, "it fell"
+    driver.arm()
+    assert "PX4 says that it flies" in driver.read_status().fault, "it would have been armed with commands to nothing"
+    wait_until(lambda: not device.order()["armed"], "PX4 did not disarm it", 6.0)
+    wait_until(lambda: not driver.read_status().fault, driver.read_status)
+    rest(device, driver)
+    climb(device, driver)
+    driver.disarm()
+    wait_until(lambda: device.order()["mode"] == "AUTO.LAND", "PX4 does not land it")
+    driver.cut()
+    wait_until(lambda: not device.order()["armed"], "an emergency stop did nothing")
+    assert device.order()["position"][2] > 0.26
+
+
+@pytest.mark.slow
+def test_a_landing_that_px4_takes_for_flight_for_long_is_a_fault(vehicle):
+    device, driver = vehicle
+    device.order(parameters={"MPC_LAND_SPEED": 0.15})
+    climb(device, driver)
+    driver.disarm()
+    assert not driver.read_status().fault, "after each landing it says so for a second"
+    wait_until(lambda: driver.read_status().fault, "nothing is said of it", 3.5)
+    assert driver.read_status().fault == "PX4 says that it flies, though its shield has landed it: PX4 lands it"
+    assert device.order()["armed"] and device.order()["mode"] == "AUTO.LAND"
+    device.order(parameters={"MPC_LAND_SPEED": 0.7})
+
+
+@pytest.mark.slow
+def test_on_the_ground_it_is_disarmed_normally_and_by_force_where_px4_does_not_say_where_it_is(vehicle):
+    device, driver = vehicle
+    arm(driver)
+    driver.disarm()
+    wait_until(lambda: not device.order()["armed"], "it was not disarmed on the ground")
+    assert device.order()["forced"] == 0, "by force, where that was not asked for"
+    device.order(says_landed=0, says_flying=0)
+    climb(device, driver)  # PX4 knows that it flies and denies it, and nobody is told
+    driver.disarm()
+    wait_until(lambda: not device.order()["armed"], "it was not disarmed where nothing is known")
+    assert device.order()["forced"] > 0
 
 
 @pytest.mark.slow

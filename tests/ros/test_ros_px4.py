@@ -112,6 +112,15 @@ def test_an_estimate_that_stays_on_the_ground_with_fresh_stamps_is_no_way_up(tmp
     assert said["high"][2] < 1.5
 
 
+def test_an_emergency_stop_disarms_it_in_the_air(tmp_path):
+    with Emulated("px4") as device, rig(tmp_path, device.port) as team:
+        device.order(parameters={"COM_DISARM_LAND": 0.0})  # not by itself, once it lies on the ground
+        flown(team, device)
+        team.ask(ROBOT, "estop")
+        team.watch_until(ROBOT, lambda: not device.order()["armed"], 3.0)
+        assert device.order()["forced"] > 0 and team.authority(ROBOT) == "STOPPED"
+
+
 def test_a_driver_that_nothing_reaches_lands_its_x500(tmp_path):
     """Its shield is killed: the driver has PX4 land it."""
     with Emulated("px4") as device, rig(tmp_path, device.port) as team:
