@@ -78,6 +78,7 @@ class Authority:
         self._waited_s = -inf  # when it was last there, and its policy waited for an operator
         self._last_s = -inf
         self._mode = Mode.OFF
+        self._is_limp = False  # a robot on its feet that its device has damped: commands do not hold it up
         self._asks: dict[str, Callable[[float], str]] = {
             "disarm": self._disarm,
             "start": self._begin,
@@ -145,6 +146,10 @@ class Authority:
         elif self.state is not State.POLICY:
             requested = None
         command, report = self.shield.step(now_s, context, requested, requested_age_s)
+        if self.state in (State.LANDING, State.FAULT) and self._falls_disarmed and self.device_waits:
+            self._is_limp = True
+        if self._is_limp and report.mode is Mode.HOLD:
+            report = replace(report, mode=Mode.DAMP)
         self._mode = report.mode
         self._unseen_s = self._unseen_s + elapsed_s if self.shield.blind() else 0.0
         if self.state is State.DISARMED:
@@ -305,6 +310,7 @@ class Authority:
     def _become(self, state: State, reason: str) -> None:
         before, self.state, self.reason = self.state, state, reason
         self._idle_until_s = self._last_s + IDLE_S
+        self._is_limp = self._is_limp and state in (State.LANDING, State.FAULT, State.STOPPED)
         if before is not state:
             self._blind_s = 0.0
             self._on_change(Change(before, state, reason))

@@ -154,7 +154,7 @@ class DriverNode(ThreadNode):
         if state == State.STOPPED.name != self._shield_state and isinstance(driver, CutsMotors):
             driver.cut()
         self._shield_state = state or self._shield_state
-        if state not in (*silent, *OBEYED):
+        if state not in (*silent, *OBEYED) or (state == State.FAULT.name and self._is_kept_up()):
             return False
         before, self._is_armed = self._is_armed, state not in silent
         if self._is_armed is before:
@@ -164,6 +164,10 @@ class DriverNode(ThreadNode):
         elif before is False:
             driver.arm()
         return self._is_armed
+
+    def _is_kept_up(self) -> bool:
+        """Whether it is on its feet, by commands that its device obeys: disarmed it would fall."""
+        return self._on_feet and bool(self._is_armed) and (self._read_status is None or self._read_status().armed)
 
     def _hear_shield(self) -> str:
         """Its state, by name; empty for nothing new."""

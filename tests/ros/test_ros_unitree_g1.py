@@ -63,6 +63,7 @@ def test_a_g1_stands_by_its_policy_behind_the_shield_until_the_remote_damps_it(t
         team.watch_until("g1_1", lambda: team.authority("g1_1") == "FAULT", 3.0)
         team.watch_until("g1_1", lambda: device.order()["damped"], 1.0)
         assert "L2+B pressed on the remote" in team.node.shields[0].reason
+        assert team.node.shields[0].mode == "DAMP", "it counts as standing"
         assert "FAULT" in team.asked("g1_1", "arm")
         device.order(remote="")
         assert team.asked("g1_1", "reset", 5.0) == "" and team.asked("g1_1", "arm", 5.0) == ""
@@ -70,6 +71,21 @@ def test_a_g1_stands_by_its_policy_behind_the_shield_until_the_remote_damps_it(t
         team.processes.kill("g1_1_driver")
         team.watch("g1_1", 0.3)
         assert device.order()["damped"] and device.order()["silent_s"] < 0.2, "its guard goes on"
+
+
+def test_a_g1_whose_policy_dies_is_kept_on_its_feet_in_fault_until_a_person_disarms_it(tmp_path):
+    domain = free_domain_id()
+    with Emulated("unitree_g1", "--domain", str(domain)) as device, rig(tmp_path, domain) as team:
+        team.start("g1_1/driver", "g1_1/policy", "g1_1/shield")
+        stands(team, device, 1.0)
+        team.processes.kill("g1_1_policy")
+        team.watch_until("g1_1", lambda: team.authority("g1_1") == "FAULT", 8.0)
+        team.watch("g1_1", 1.5)
+        said = device.order()
+        assert said["stiff"] and said["position"][2] > 0.9 * G1.home_height_m, said
+        device.order(held=True)
+        assert team.asked("g1_1", "disarm", 5.0) == ""
+        team.watch_until("g1_1", lambda: device.order()["damped"], 3.0)
 
 
 def test_an_emergency_stop_damps_a_g1_until_a_person_arms_it_again(tmp_path):

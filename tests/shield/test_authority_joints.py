@@ -117,6 +117,35 @@ def test_a_g1_that_is_armed_as_it_hangs_from_a_rope_moves_its_joints_little_and_
     assert hang(4.0)[1] < 0.2 and robot.report.mode is Mode.HOLD
 
 
+def test_a_humanoid_that_its_own_device_has_damped_is_down_until_a_person_acts():
+    """It lies, or hangs in its gantry: it was called on its feet, and ARMED after a reset."""
+    spec = load_robot("g1")
+
+    def at_fault() -> OperatedStand:
+        robot = OperatedStand(spec).run(0.1)
+        robot.authority.arm()
+        robot.authority.ask("start", robot.now_s)
+        robot.run(1.6, request="hold")
+        assert robot.authority.state is State.POLICY
+        return robot
+
+    obeys, limp = at_fault(), at_fault()
+    obeys.authority.come_down(obeys.now_s, "battery at 5 %")
+    limp.authority.device_waits = "device: it is not armed yet"
+    limp.authority.come_down(limp.now_s, "device: L2+B pressed on the remote")
+    for robot, mode in ((obeys, Mode.HOLD), (limp, Mode.DAMP)):
+        robot.run(robot.params.stand_s + 1.0)
+        assert robot.authority.state is State.FAULT and robot.report.mode is mode
+    limp.authority.device_waits = ""  # its driver has ended, and says nothing any more
+    limp.run(0.5)
+    assert not obeys.authority.rests and limp.authority.rests and limp.report.mode is Mode.DAMP
+    for robot, state in ((obeys, State.ARMED), (limp, State.DISARMED)):
+        assert not robot.authority.ask("reset", robot.now_s) and robot.authority.state is state
+    assert not limp.authority.arm() and limp.authority.state is State.ARMED
+    limp.run(0.2)
+    assert limp.report.mode is Mode.HOLD
+
+
 def test_a_stop_from_before_the_start_moves_nothing():
     spec = load_robot("ur5e")
     arm = OperatedStand(spec, np.array(spec.home_target) + 0.2)
