@@ -1,13 +1,13 @@
 """Who has a robot: one state machine around its shield. Nothing moves before a person has armed it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 from functools import partial
 from math import inf, isfinite
 
 from deploy.shield.fallback import Mode, StartCfg
 from deploy.shield.guards import TOO_OLD
+from deploy.shield.states import ASKS_THE_POLICY, AT_REST, FLOWN, IN_FLIGHT, Change, State
 from deploy.shield.supervisor import Shield, ShieldReport
 from deploy.shield.types import Context
 from hardware.types import ActuatorCommand
@@ -22,33 +22,6 @@ ASKED_TO_END = f"{ASKED}: its program ends"  # as after Ctrl-C
 HELD, PUT_DOWN = "held on request", "disarmed on request"
 ACKNOWLEDGED = "acknowledged on request"  # a stop or a fault
 LANDED, STANDING = "at rest", "standing"  # after a landing that a person asked for: one in trouble ends in FAULT
-
-
-class State(Enum):
-    """Who has the robot."""
-
-    DISARMED = "no one: nothing is sent"
-    ARMED = "the shield: motors idle on the ground, else it holds the robot where it is"
-    STARTING = "the shield: take-off, home or stand-up"
-    POLICY = "the policy behind the shield, which holds the robot through short troubles"
-    LANDING = "the shield: down, braked or standing"
-    STOPPED = "no one: a person's emergency stop"
-    FAULT = "no one: a lasting trouble has ended in a landing"
-
-
-ASKS_THE_POLICY = (State.STARTING, State.POLICY)
-AT_REST = (State.DISARMED, State.STOPPED, State.FAULT)  # nothing is left to bring down
-IN_FLIGHT = (*ASKS_THE_POLICY, State.LANDING)
-FLOWN = (State.ARMED, *ASKS_THE_POLICY)  # from which a lasting trouble leads to a landing
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change of state."""
-
-    before: State
-    after: State
-    reason: str
 
 
 class Authority:

@@ -21,7 +21,7 @@ from hardware.drivers.addresses import crazyflie_of
 from hardware.drivers.crazyflie_packets import STATE, setpoint_packet, state_of, thrust_of_signal, thrust_signal
 from hardware.drivers.crazyflie_ping import PERIOD_S, Ping
 from hardware.drivers.device_clock import DeviceClock
-from hardware.drivers.threads import running_s
+from hardware.drivers.threads import Newest, running_s
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
 
@@ -88,7 +88,7 @@ class CrazyflieDriver:
         self._device_ms = 0  # of the newest state
         self._clock = DeviceClock(1e-3 * CLOCK_MS)
         self._held_up = ""  # that this computer did not run while it was armed
-        self._outbox = _Newest()
+        self._outbox = Newest()
         self._sender = threading.Thread(target=self._send, name="crazyflie-sender", daemon=True)
 
     @staticmethod
@@ -284,30 +284,6 @@ class CrazyflieDriver:
                 cf.send_packet(packet)
             self._ping.send_if_due()
             began_s = running_s()
-
-
-class _Newest:
-    """A mailbox of one, between two threads."""
-
-    def __init__(self) -> None:
-        self._changed, self._payload, self._closed = threading.Condition(), b"", False
-
-    def put(self, payload: bytes) -> None:
-        with self._changed:
-            self._payload = payload
-            self._changed.notify()
-
-    def take(self, within_s: float) -> bytes | None:
-        """The newest that was not taken yet, when there is one; nothing after `within_s`, None once it is closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._payload or self._closed, within_s)
-            payload, self._payload = self._payload, b""
-            return None if self._closed else payload
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
 
 
 def _cache() -> Path:

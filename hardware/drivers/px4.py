@@ -5,7 +5,6 @@
 
 import threading
 import time
-from math import nan
 from typing import Any
 
 import numpy as np
@@ -19,38 +18,28 @@ from hardware.drivers.px4_messages import (
     OFFBOARD,
     RATES_AND_THRUST,
     ThrustCurve,
-    known_to_m,
     mode_name,
     rates_frd,
-    state_of,
 )
+from hardware.drivers.px4_said import Said
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
 
 SET_MODE, ARM, SET_INTERVAL = 176, 400, 511  # MAV_CMD_DO_SET_MODE, _COMPONENT_ARM_DISARM, _SET_MESSAGE_INTERVAL
 CUSTOM_MODE, OFFBOARD_MODE, EVEN_IN_THE_AIR = 1, 6, 21196
 ODOMETRY, STATUS_HZ = 331, {0: 10.0, 1: 2.0, 245: 5.0}  # of HEARTBEAT, SYS_STATUS and EXTENDED_SYS_STATE
-IS_ARMED, IN_FAILSAFE = 128, (5, 6, 8)  # MAV_MODE_FLAG_SAFETY_ARMED; MAV_STATE critical, emergency, termination
-SAYS_NOTHING, ON_GROUND = 0, 1  # MAV_LANDED_STATE; the others are in the air
 LANDED_IN_S = 2.0  # PX4 says that it is on the ground within LNDMC_TRIG_TIME, 1 s, and says so five times a second
-ERROR = 3  # severity of a STATUSTEXT up to which it is one
-RETURNS, LANDS, HOLDS = 3, 4, 5  # of COM_OBL_RC_ACT: what needs no sticks, and does not let it fall
-LONGEST_LOSS_S = 2.0
 OLDEST = (1, 14, 0)  # of PX4; the emulated one is 1.15
 SPOOL_UP_S = 1.0  # after arming, COM_SPOOLUP_TIME of commander_params.c: until then it is not to be moved
 STREAM_S = 1.0  # of set-points before PX4 is asked into OFFBOARD: https://docs.px4.io/main/en/flight_modes/offboard
 STREAM_HZ, BEAT_S, TIMESYNC_S = 50.0, 0.5, 0.2
 ARM_WITHIN_S = 4.0
-SILENT_S = 3.0  # without a HEARTBEAT, which may come once a second only
 LOST_S = 0.8  # without any message, of which a hundred come a second
 SLOW_S = 0.1  # round trip beyond which commands come too late
-AHEAD_S = 0.1  # by which a measurement may be stamped later than it is heard: two clocks are compared
 SURE_M = 0.5  # standard deviation of each axis beyond which the estimated position is not one
 LAND_M_S, LONGEST_LANDING_S = 0.7, 60.0  # MPC_LAND_SPEED
-SAID_S = 3.0  # for so long a STATUSTEXT explains what follows it
 STILL_FLIES = "PX4 says that it flies, though its shield has landed it: PX4 lands it"
 OWN_LANDING = mode_name(AUTO << 16 | LAND << 24)
-LONGEST_TEXT = 254  # characters; a STATUSTEXT in pieces is no longer
 
 
 class Px4Driver:
@@ -72,20 +61,14 @@ class Px4Driver:
         self._low, self._high = np.array(spec.command_low), np.array(spec.command_high)
         self._link: Px4Link | None = None
         self._curve: ThrustCurve
-        self._state: tuple[float, RobotState, float] | None = None  # device's clock s, what, and how well known, m
-        self._battery, self._version = Battery(nan), (0, 0, 0)
-        self._mode, self._is_armed, self._in_failsafe, self._landed = "", False, False, 0
-        self._beat_s = 0.0  # when the last HEARTBEAT came (monotonic, s)
-        self._heard = 0.0, 0.0  # when ODOMETRY or HEARTBEAT came (monotonic, and of the day; s)
-        self._said: tuple[float, str] = 0.0, ""  # the last STATUSTEXT that is an error
-        self._bad_odometry = ""
+        self._said = Said()
+        self._version = 0, 0, 0
         self._asked_s: float | None = None  # when arming was asked for
         self._refusal = ""
         self._disarms_until_s = 0.0
         self._is_cut = False  # by an emergency stop, until it is armed again
         self._lands_since_s: float | None = None  # since when PX4 lands what its shield has landed (monotonic, s)
         self._is_arming = self._has_armed = False
-        self._armed_s = 0.0
         self._is_taken = False  # whether somebody else has flown it since it was armed
         self._is_ours = False  # whether this driver ever armed it; what another program flies is not ours to land
         self._newest: tuple[tuple[float, float, float], float] | None = None  # set-point that waits to be sent
@@ -99,15 +82,17 @@ class Px4Driver:
 
     def connect(self) -> None:
         """Open the link, check PX4's own watchdog, ask for its estimate; DriverError in one line."""
-        hears = {"ODOMETRY": self._hear_odometry, "HEARTBEAT": self._hear_beat, "SYS_STATUS": self._hear_battery}
-        hears |= {"EXTENDED_SYS_STATE": self._hear_landed, "STATUSTEXT": self._hear_text}
+        said = self._said = Said()
+        hears = {"ODOMETRY": said.hear_odometry, "HEARTBEAT": self._hear_beat, "SYS_STATUS": said.hear_battery}
+        hears |= {"EXTENDED_SYS_STATE": said.hear_landed, "STATUSTEXT": said.hear_text}
         self._link = link = Px4Link(self._address, self._baud, self._system, hears)
+        said.clock = link.clock
         try:
             link.wait_for_vehicle(self._connect_s)
             self._version = link.version(self._connect_s)
             if (0, 0, 0) < self._version < OLDEST:
                 raise link.error(f"{self.read_firmware()} is too old: expected {OLDEST[0]}.{OLDEST[1]} or newer")
-            self._check_watchdog(link)
+            link.check_watchdog(self._connect_s)
             hover, factor = (link.parameter(name, self._connect_s) for name in ("MPC_THR_HOVER", "THR_MDL_FAC"))
             if not 0.1 <= hover <= 0.8:
                 raise link.error(f"MPC_THR_HOVER is {hover:g}: expected 0.1 to 0.8")
@@ -140,7 +125,7 @@ class Px4Driver:
 
         Who else armed it, or has flown it, keeps it in the air.
         """
-        if (self._asked_s is None or self._is_taken) and self._landed != ON_GROUND:
+        if (self._asked_s is None or self._is_taken) and not self._said.is_on_ground:
             self._asked_s, self._is_arming = None, False
             return
         self._asked_s, self._is_arming, self._refusal = None, False, ""
@@ -157,20 +142,20 @@ class Px4Driver:
         self._is_cut, self._disarms_until_s = True, time.monotonic() + ARM_WITHIN_S
 
     def read(self) -> RobotState:
-        assert self._state is not None and self._link is not None
-        measured_s, state, _ = self._state
+        assert self._said.state is not None and self._link is not None
+        measured_s, state, _ = self._said.state
         state.age = np.float32(max(0.0, time.monotonic() - self._link.clock.here(measured_s)))
         return state
 
     def read_battery(self) -> Battery:
-        return self._battery
+        return self._said.battery
 
     def read_firmware(self) -> str:
         return "PX4 " + ".".join(map(str, self._version)) if any(self._version) else ""
 
     def read_status(self) -> DeviceStatus:
         """Whether it obeys; what PX4 says of itself, and whether it knows where it is."""
-        obeys = self._is_armed and self._mode == OFFBOARD and time.monotonic() > self._armed_s + SPOOL_UP_S
+        obeys = self._said.obeys and time.monotonic() > self._said.armed_s + SPOOL_UP_S
         return DeviceStatus(obeys, self._fault(time.monotonic()))
 
     def write(self, command: ActuatorCommand) -> ActuatorCommand:
@@ -190,16 +175,16 @@ class Px4Driver:
         link, self._is_arming = self._link, False
         if link is None:
             return
-        is_in_flight = self._is_open and self._is_armed and (self._mode == OFFBOARD or self._lands_since_s is not None)
-        if self._is_ours and is_in_flight and self._state is not None:
-            height_m = max(0.0, float(self._state[1].base_pos[2]))
+        lands = self._said.is_armed and self._lands_since_s is not None
+        if self._is_ours and self._is_open and (lands or self._said.obeys) and self._said.state is not None:
+            height_m = max(0.0, float(self._said.state[1].base_pos[2]))
             until_s = time.monotonic() + min(10.0 + height_m / LAND_M_S, LONGEST_LANDING_S)
-            while self._is_armed and not self._is_silent(time.monotonic()) and time.monotonic() < until_s:
+            while self._said.is_armed and not self._said.is_silent(time.monotonic()) and time.monotonic() < until_s:
                 if self._is_cut:
                     link.command(ARM, 0, EVEN_IN_THE_AIR)
-                elif self._mode == OFFBOARD:
+                elif self._said.mode == OFFBOARD:
                     link.command(SET_MODE, CUSTOM_MODE, AUTO, LAND)
-                elif self._landed == ON_GROUND:
+                elif self._said.is_on_ground:
                     link.command(ARM, 0)
                 time.sleep(AGAIN_S)
         with self._wakes:
@@ -209,92 +194,42 @@ class Px4Driver:
         link.close()
 
     def _fault(self, now_s: float) -> str:
-        link, state = self._link, self._state
-        if link is None or state is None or now_s > self._heard[0] + LOST_S or self._is_silent(now_s):
-            return f"link lost: nothing heard since {time.strftime('%H:%M:%S', time.localtime(self._heard[1]))}"
+        link, state = self._link, self._said.state
+        if link is None or state is None or now_s > self._said.heard[0] + LOST_S or self._said.is_silent(now_s):
+            return f"link lost: nothing heard since {time.strftime('%H:%M:%S', time.localtime(self._said.heard[1]))}"
         if link.clock.restarts:
             return "PX4 has restarted: it needs a new connection"
-        if self._lands_since_s is not None and self._is_armed:
+        if self._lands_since_s is not None and self._said.is_armed:
             return self._refusal or (STILL_FLIES if now_s > self._lands_since_s + LANDED_IN_S else "")
-        if self._is_armed and self._mode != OFFBOARD:
-            whose = "its own failsafe" if self._in_failsafe else "its remote control or another program"
-            return f"flown in mode {self._mode} by {whose}{self._text(now_s)}"
+        if self._said.is_armed and self._said.mode != OFFBOARD:
+            whose = "its own failsafe" if self._said.in_failsafe else "its remote control or another program"
+            return f"flown in mode {self._said.mode} by {whose}{self._said.text(now_s)}"
         if self._refusal:
             return self._refusal
         late = self._asked_s is not None and now_s > self._asked_s + (0.0 if self._has_armed else ARM_WITHIN_S)
-        if late and not self._is_armed:
-            return f"disarmed by itself, or by somebody else{self._text(now_s)}"
+        if late and not self._said.is_armed:
+            return f"disarmed by itself, or by somebody else{self._said.text(now_s)}"
         if link.clock.trip_s > SLOW_S:
             return f"the link's round trip takes {1e3 * link.clock.trip_s:.0f} ms, {1e3 * SLOW_S:g} at most"
-        if self._bad_odometry:
-            return self._bad_odometry
+        if self._said.bad_odometry:
+            return self._said.bad_odometry
         return "" if state[2] <= SURE_M else f"position known to {state[2]:.2f} m only, needs {SURE_M:g}"
-
-    def _is_silent(self, now_s: float) -> bool:
-        return now_s > self._beat_s + SILENT_S
-
-    def _text(self, now_s: float) -> str:
-        """What PX4 said of it, if anything."""
-        at_s, text = self._said
-        return f": {text}" if text and now_s < at_s + SAID_S else ""
-
-    def _check_watchdog(self, link: Px4Link) -> None:
-        """PX4 stops by itself when nothing comes any more; DriverError where it would not."""
-        loss_s = link.parameter("COM_OF_LOSS_T", self._connect_s)
-        if not 0.0 < loss_s <= LONGEST_LOSS_S:
-            raise link.error(f"COM_OF_LOSS_T is {loss_s:g} s: expected at most {LONGEST_LOSS_S:g} and more than 0")
-        action = int(link.parameter("COM_OBL_RC_ACT", self._connect_s))
-        if action not in (RETURNS, LANDS, HOLDS):
-            allowed = f"{LANDS} (land), {RETURNS} (return) or {HOLDS} (hold)"
-            raise link.error(f"COM_OBL_RC_ACT is {action}: expected {allowed}")
 
     def _wait_for_a_state(self, link: Px4Link) -> None:
         until_s = time.monotonic() + self._connect_s
-        while self._state is None or not self._beat_s:
-            if self._bad_odometry or time.monotonic() > until_s:
-                raise link.error(self._bad_odometry or "no ODOMETRY: it has no estimate of its position")
+        while self._said.state is None or not self._said.beat_s:
+            if self._said.bad_odometry or time.monotonic() > until_s:
+                raise link.error(self._said.bad_odometry or "no ODOMETRY: it has no estimate of its position")
             time.sleep(0.01)
 
-    def _hear_odometry(self, message: Any) -> None:
-        link, measured_s, now_s = self._link, message.time_usec * 1e-6, time.monotonic()
-        ahead_s = link.clock.here(measured_s) - now_s if link is not None and link.clock.is_known else 0.0
-        if ahead_s > AHEAD_S:
-            self._bad_odometry = f"ODOMETRY is stamped {ahead_s:.1f} s later than PX4's clock says"
-            return  # all that come after it would seem to be overtaken
-        if self._state is not None and measured_s < self._state[0]:
-            return  # overtaken on its way; a PX4 that restarts is a fault, found by its clock
-        self._heard = now_s, time.time()
-        try:
-            self._state = measured_s, state_of(message, 0.0), known_to_m(message)
-            self._bad_odometry = ""
-        except ValueError as error:
-            self._bad_odometry = str(error)
-
     def _hear_beat(self, message: Any) -> None:
-        was_armed = self._is_armed
-        self._mode, self._is_armed = mode_name(message.custom_mode), bool(message.base_mode & IS_ARMED)
-        self._armed_s = self._armed_s if was_armed else time.monotonic()
-        self._has_armed = self._has_armed or self._is_armed
+        said = self._said
+        said.hear_beat(message)
+        self._has_armed = self._has_armed or said.is_armed
         ours = (OFFBOARD, OWN_LANDING) if self._is_cut or self._lands_since_s is not None else (OFFBOARD,)
-        self._is_taken = self._is_taken or (self._is_armed and self._mode not in ours and not self._is_arming)
-        if self._lands_since_s is not None and (self._is_taken or not self._is_armed):
+        self._is_taken = self._is_taken or (said.is_armed and said.mode not in ours and not self._is_arming)
+        if self._lands_since_s is not None and (self._is_taken or not said.is_armed):
             self._lands_since_s, self._refusal = None, ""
-        self._beat_s, self._heard = time.monotonic(), (time.monotonic(), time.time())
-        self._in_failsafe = message.system_status in IN_FAILSAFE
-
-    def _hear_battery(self, message: Any) -> None:
-        percent, millivolt = message.battery_remaining, message.voltage_battery
-        self._battery = Battery(
-            percent / 100.0 if percent >= 0 else nan, millivolt * 1e-3 if millivolt < 0xFFFF else nan
-        )
-
-    def _hear_landed(self, message: Any) -> None:
-        self._landed = message.landed_state
-
-    def _hear_text(self, message: Any) -> None:
-        if message.severity <= ERROR:
-            begins = self._said[1] if message.chunk_seq else ""
-            self._said = time.monotonic(), (begins + message.text)[:LONGEST_TEXT]
 
     def _send(self) -> None:
         """Send the newest set-point whenever there is one, idle ones while it is armed, and what keeps a link."""
@@ -320,13 +255,13 @@ class Px4Driver:
                 asked_s = now_s
                 if self._is_arming:
                     self._advance(link, now_s)
-                elif self._is_armed and not (self._is_taken and self._landed != ON_GROUND):
+                elif self._said.is_armed and not (self._is_taken and not self._said.is_on_ground):
                     self._put_down(link)
 
     def _let_px4_land(self) -> None:
         """Where it is to be disarmed and PX4 says that it flies: with motors that idle it would fall."""
-        is_obeyed = self._is_armed and self._mode == OFFBOARD and not (self._is_cut or self._is_taken)
-        if is_obeyed and self._landed not in (SAYS_NOTHING, ON_GROUND) and self._lands_since_s is None:
+        is_obeyed = self._said.obeys and not (self._is_cut or self._is_taken)
+        if is_obeyed and self._said.flies and self._lands_since_s is None:
             self._lands_since_s = time.monotonic()
 
     def _put_down(self, link: Px4Link) -> None:
@@ -334,13 +269,13 @@ class Px4Driver:
         self._let_px4_land()
         if self._is_cut:
             link.command(ARM, 0, EVEN_IN_THE_AIR)
-        elif self._lands_since_s is None and self._mode != OFFBOARD:
+        elif self._lands_since_s is None and self._said.mode != OFFBOARD:
             return  # as PX4 lands it, or a person flies it
         elif (result := link.result(ARM)) is None or result in (ACCEPTED, IN_PROGRESS):
             link.command(ARM, 0)
-        elif self._landed in (SAYS_NOTHING, ON_GROUND):
+        elif not self._said.flies:
             link.command(ARM, 0, EVEN_IN_THE_AIR)
-        if self._lands_since_s is not None and self._mode == OFFBOARD:
+        if self._lands_since_s is not None and self._said.mode == OFFBOARD:
             link.command(SET_MODE, CUSTOM_MODE, AUTO, LAND)
 
     def _advance(self, link: Px4Link, now_s: float) -> None:
@@ -350,11 +285,11 @@ class Px4Driver:
             return
         if now_s > asked_s + ARM_WITHIN_S:
             self._is_arming = False
-        elif self._mode != OFFBOARD:
+        elif self._said.mode != OFFBOARD:
             link.command(SET_MODE, CUSTOM_MODE, OFFBOARD_MODE)
-        elif self._is_armed:
+        elif self._said.is_armed:
             self._is_arming = now_s > self._written_s + 0.1  # else `write` keeps it from now on
         elif (result := link.result(ARM)) not in (None, ACCEPTED, IN_PROGRESS):
-            self._refusal, self._is_arming = f"arming refused, MAV_RESULT {result}{self._text(now_s)}", False
+            self._refusal, self._is_arming = f"arming refused, MAV_RESULT {result}{self._said.text(now_s)}", False
         else:
             link.command(ARM, 1)

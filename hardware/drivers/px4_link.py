@@ -17,6 +17,8 @@ ONBOARD_CONTROLLER, NO_AUTOPILOT, ACTIVE = 18, 8, 4
 PX4 = 12  # MAV_AUTOPILOT_PX4
 REQUEST_MESSAGE, AUTOPILOT_VERSION = 512, 148  # MAV_CMD_REQUEST_MESSAGE, and a message
 ACCEPTED, IN_PROGRESS = 0, 5  # MAV_RESULT
+RETURNS, LANDS, HOLDS = 3, 4, 5  # of COM_OBL_RC_ACT: what needs no sticks, and does not let it fall
+LONGEST_LOSS_S = 2.0
 AGAIN_S = 0.3  # after which a request without an answer is repeated
 HEARS_S = 3.0  # without a HEARTBEAT, of which a PX4 sends one a second at least, there is none
 LISTENING = ("udp:", "udpin:", "tcpin:")  # how addresses begin at which a device calls us
@@ -128,6 +130,16 @@ class Px4Link:
                 f"parameter {name}: its firmware may be too old",
             )
         )
+
+    def check_watchdog(self, within_s: float) -> None:
+        """PX4 stops by itself when nothing comes any more; DriverError where it would not."""
+        loss_s = self.parameter("COM_OF_LOSS_T", within_s)
+        if not 0.0 < loss_s <= LONGEST_LOSS_S:
+            raise self.error(f"COM_OF_LOSS_T is {loss_s:g} s: expected at most {LONGEST_LOSS_S:g} and more than 0")
+        action = int(self.parameter("COM_OBL_RC_ACT", within_s))
+        if action not in (RETURNS, LANDS, HOLDS):
+            allowed = f"{LANDS} (land), {RETURNS} (return) or {HOLDS} (hold)"
+            raise self.error(f"COM_OBL_RC_ACT is {action}: expected {allowed}")
 
     def close(self) -> None:
         self._is_open = False

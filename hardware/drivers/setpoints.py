@@ -19,6 +19,14 @@ def measured_jump(joints: Sequence[str], before: Any, now: Any, max_velocity: An
     return f"{joints[which]} was measured to jump by {way[which]:.2f} rad: look at it, and arm it again"
 
 
+def out_of_range(joints: Sequence[str], q: Any, low: Any, high: Any) -> str:
+    """Which of the joints is measured at `q` (J,), rad, where it cannot be: its set-point would begin there; or ""."""
+    for name, rad, lowest, highest in zip(joints, q, low, high, strict=True):
+        if not lowest - SLACK_RAD <= rad <= highest + SLACK_RAD:  # as for what is no number
+            return f"{name} is measured at {rad:.4g} rad, outside {lowest:.4g} .. {highest:.4g}"
+    return ""
+
+
 def next_setpoint(
     q: Any, velocity: Any, target: Any, rate: Any, max_velocity: Any, acceleration: float, cycle_s: float
 ) -> Any:

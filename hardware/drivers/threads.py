@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from threading import Event
+from threading import Condition, Event
 
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # it goes on while the computer is suspended
 
@@ -29,3 +29,27 @@ def beats(period_s: float, ended: Event) -> Iterator[float]:
 def in_one_line(error: Exception) -> str:
     """What it says, or what it is where it says nothing."""
     return " ".join(str(error).split()) or type(error).__name__
+
+
+class Newest:
+    """A mailbox of one, between two threads."""
+
+    def __init__(self) -> None:
+        self._changed, self._payload, self._closed = Condition(), b"", False
+
+    def put(self, payload: bytes) -> None:
+        with self._changed:
+            self._payload = payload
+            self._changed.notify()
+
+    def take(self, within_s: float) -> bytes | None:
+        """The newest that was not taken yet, when there is one; nothing after `within_s`, None once it is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._payload or self._closed, within_s)
+            payload, self._payload = self._payload, b""
+            return None if self._closed else payload
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify()

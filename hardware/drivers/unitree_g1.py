@@ -26,7 +26,7 @@ from hardware.drivers.unitree_g1_packets import (
     motors_of,
     state_of,
 )
-from hardware.drivers.unitree_g1_states import States
+from hardware.drivers.unitree_g1_states import States, motor_fault
 from hardware.legs import LegOdometry
 from hardware.names import nearest
 from hardware.spec import RobotSpec
@@ -40,7 +40,6 @@ LAST_S = 0.1  # of damping before the driver leaves: one message alone may be lo
 LEGS_S = 0.01  # between two looks at the legs
 CHARGE_S = 0.5  # between two looks at the battery
 ALONE_S = 0.5  # for so long, before it joins, another robot and another program are listened for
-HOT_C = 90  # of a motor, own choice: the vendor publishes none
 FEWER = {1: 23, 3: 27, 4: 23, 9: 14}  # mode_machine -> joints: g1_29dof_example.cpp, and unitree_mujoco for 4
 
 
@@ -79,9 +78,7 @@ class UnitreeG1Driver:
         self._link: Any = None
         self._guard: Guard | None = None
         self._states = States()
-        self._lost_at = ""  # the time of day since which there is no state
-        self._charge = math.nan
-        self._charge_s = 0.0
+        self._charge, self._charge_s = math.nan, 0.0  # of the battery, and when that was looked at
         self._others: Others | None = None
         self._held_up_s = 0.0  # for which the driver's own thread did not run just now
         self._starts = 0  # of the robot, when it was armed
@@ -240,7 +237,7 @@ class UnitreeG1Driver:
     def _device_fault(self) -> str:
         """Why it does not obey, or must not be made to."""
         found, now_s = self._states.newest, time.monotonic()
-        if silence := self._silence(now_s):
+        if silence := self._states.lost(now_s):
             return silence
         if found["mode_pr"]:
             return f"mode_pr is {found['mode_pr']}: ankles and waist are moved by their rods, not by pitch and roll"
@@ -251,24 +248,7 @@ class UnitreeG1Driver:
             return other
         if self._guard is not None and not self._guard.is_there:
             return "the process that damps it without this driver has ended"
-        errors = found["motors"]["error"][self._motors]
-        if errors.any():
-            joint = int(errors.argmax())
-            return f"motor of {self._names[joint]} reports error {errors[joint]:#x}"
-        hottest = found["motors"]["temperature"][self._motors].max(axis=-1)
-        if hottest.max() > HOT_C:
-            joint = int(hottest.argmax())
-            return f"motor of {self._names[joint]} has {hottest[joint]} degrees, {HOT_C} at most"
-        return ""
-
-    def _silence(self, now_s: float) -> str:
-        """Why the robot is not heard, and since when; it says the same for as long as it lasts."""
-        if not (silence := self._states.silence(now_s)):
-            self._lost_at = ""
-            return ""
-        since_s = time.time() - (now_s - self._states.measured_s)
-        self._lost_at = self._lost_at or time.strftime("%H:%M:%S", time.localtime(since_s))
-        return f"{silence} since {self._lost_at}"
+        return motor_fault(found, self._motors, self._names)
 
     def _run(self) -> None:
         for passed_s in beats(PERIOD_S, self._ended):

@@ -1,9 +1,14 @@
 """Which of the frames on rt/lowstate are news of one G1: not damaged, overtaken or said again, nor another robot's."""
 
+import time
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from hardware.drivers.unitree_g1_packets import read_low_state
 
+HOT_C = 90  # of a motor, own choice: the vendor publishes none
 LOST_S = 0.1  # without a state
 BESIDE_S = 1.0  # for so long another robot that was heard counts as there
 OVERTAKEN = 1000  # ticks; a state that is older than the newest by more is one of a robot that has started again
@@ -21,6 +26,7 @@ class States:
         self._writer, self._heard_s = 0, 0.0  # of this robot, and when it last sent anything
         self._beside, self._beside_s = 0, 0.0  # the writer of another one, and when that last sent anything
         self._wrong, self._wrong_s = "", 0.0  # what was wrong with a frame, and when
+        self._lost_at = ""  # the time of day since which there is no news
 
     def take(self, writer: int, data: bytes, now_s: float) -> None:
         """A frame of the DDS writer `writer`, in the order in which they came, at `now_s` (monotonic)."""
@@ -50,5 +56,27 @@ class States:
         is_wrong = now_s - self._wrong_s <= LOST_S
         return f"all that comes on rt/lowstate {self._wrong}" if is_wrong else "nothing on rt/lowstate"
 
+    def lost(self, now_s: float) -> str:
+        """`silence`, and since what time of day; it says the same for as long as it lasts."""
+        if not (silence := self.silence(now_s)):
+            self._lost_at = ""
+            return ""
+        since_s = time.time() - (now_s - self.measured_s)
+        self._lost_at = self._lost_at or time.strftime("%H:%M:%S", time.localtime(since_s))
+        return f"{silence} since {self._lost_at}"
+
     def _refuse(self, wrong: str, now_s: float) -> None:
         self._wrong, self._wrong_s = wrong, now_s
+
+
+def motor_fault(found: Any, motors: np.ndarray, names: Sequence[str]) -> str:
+    """Which of `motors`, called `names`, is in trouble by the record `found` of `LOW_STATE`; empty for none."""
+    errors = found["motors"]["error"][motors]
+    if errors.any():
+        joint = int(errors.argmax())
+        return f"motor of {names[joint]} reports error {errors[joint]:#x}"
+    hottest = found["motors"]["temperature"][motors].max(axis=-1)
+    if hottest.max() > HOT_C:
+        joint = int(hottest.argmax())
+        return f"motor of {names[joint]} has {hottest[joint]} degrees, {HOT_C} at most"
+    return ""

@@ -13,7 +13,7 @@ import numpy as np
 
 from hardware.drivers import DriverError
 from hardware.drivers.addresses import lone_host
-from hardware.drivers.setpoints import SLACK_RAD, STEADY_S, measured_jump, next_setpoint
+from hardware.drivers.setpoints import STEADY_S, measured_jump, next_setpoint, out_of_range
 from hardware.drivers.ur_link import Dashboard, Rtde, send_program
 from hardware.drivers.ur_packets import CYCLE_S, JOINTS, PLAYING, Said, hindrance, program
 from hardware.spec import RobotSpec
@@ -135,9 +135,8 @@ class UrDriver:
         assert self._said is not None
         if (silent_s := time.monotonic() - self._said_s) > OLD_S:
             return f"its last state is {silent_s:.1f} s old, {OLD_S:g} at most"
-        for name, rad, i in zip(JOINTS, self._said.q, self._order, strict=True):
-            if not self._low[i] - SLACK_RAD <= rad <= self._high[i] + SLACK_RAD:  # as for what is no number
-                return f"{name} is measured at {rad:.3f} rad, outside {self._low[i]:.3f} .. {self._high[i]:.3f}"
+        if beyond := out_of_range(JOINTS, self._said.q, self._low[self._order], self._high[self._order]):
+            return beyond
         jumped_s, jump = self._jumped
         return jump if time.monotonic() < jumped_s + STEADY_S else ""
 

@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 
 from hardware.drivers import DriverError
 from hardware.drivers.device_clock import DeviceClock
-from hardware.drivers.setpoints import SLACK_RAD, STEADY_S, measured_jump, next_setpoint
+from hardware.drivers.setpoints import STEADY_S, measured_jump, next_setpoint, out_of_range
 from hardware.drivers.threads import beats
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, DeviceStatus, RobotState
@@ -113,20 +113,14 @@ class Ros2ControlDriver:
         self.disarm()
         self._fault = self.read_status().fault
         jumped_s, jump = self._jumped
-        self._fault = self._fault or self._out_of_range() or (jump if time.monotonic() < jumped_s + STEADY_S else "")
+        beyond = out_of_range(self._joints, self._state.joint_pos, self._low, self._high)
+        self._fault = self._fault or beyond or (jump if time.monotonic() < jumped_s + STEADY_S else "")
         if self._fault:
             return
         with self._lock:
             if not self._moves:  # else it brakes still, ahead of the joints: its controller would see it jump back
                 self._setpoint, self._velocity = self._state.joint_pos.astype(float), np.zeros_like(self._velocity)
             self._target, self._armed, self._moves = self._setpoint, True, True
-
-    def _out_of_range(self) -> str:
-        """Which joint is measured where it cannot be, or nothing: from there the set-point would set out."""
-        for name, rad, low, high in zip(self._joints, self._state.joint_pos, self._low, self._high, strict=True):
-            if not low - SLACK_RAD <= rad <= high + SLACK_RAD:
-                return f"{name} is measured at {rad:g} rad, outside {low:g} .. {high:g}"
-        return ""
 
     def disarm(self) -> None:
         """The set-point brakes, and no more go out: the controller holds the last one."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
+from rclpy.client import Client
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.task import Future
@@ -104,6 +105,22 @@ class _Order:
             return None
         response = self._answer.result() if self._answer.done() else None
         return Outcome(False, "no answer") if response is None else Outcome(response.success, response.message)
+
+
+def why_unheard(
+    node: Node, executor: SingleThreadedExecutor, robot: str, services: Sequence[Client], unheard: str
+) -> str:
+    """Wait for `services` of a node of `robot`; empty once all are there, else after `ANSWER_S` why not.
+
+    That is `unheard`, or that there is no such robot.
+    """
+    until_s = time.monotonic() + ANSWER_S
+    while not all(service.service_is_ready() for service in services):
+        if time.monotonic() > until_s:
+            silent = why_silent(node, robot)
+            return silent if "no such robot" in silent else unheard
+        executor.spin_once(timeout_sec=LOOK_S)
+    return ""
 
 
 def answers_of(robots: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from ros_nodes.messages.local_orders import Outcome
-from ros_nodes.operation.ask import ANSWER_S, LOOK_S, open_node, why_silent
+from ros_nodes.operation.ask import ANSWER_S, open_node, why_unheard
 
 CONNECTS_S = 60.0  # a device may take half a minute to say what it has
 ENDS_S = 20.0  # a driver brings its device to rest before it lets go
@@ -42,12 +42,8 @@ def reconnect(robots: Sequence[str], domain: int | None, say: Callable[[str, str
 def _reconnect(node: Node, executor: SingleThreadedExecutor, robot: str, say: Callable[[str], None]) -> Outcome:
     get_state = node.create_client(GetState, f"/{robot}/driver/get_state")
     change = node.create_client(ChangeState, f"/{robot}/driver/change_state")
-    until_s = time.monotonic() + ANSWER_S
-    while not (get_state.service_is_ready() and change.service_is_ready()):
-        if time.monotonic() > until_s:
-            silent = why_silent(node, robot)
-            return Outcome(False, silent if "no such robot" in silent else "reconnect: it has no driver that is heard")
-        executor.spin_once(timeout_sec=LOOK_S)
+    if silent := why_unheard(node, executor, robot, [get_state, change], "reconnect: it has no driver that is heard"):
+        return Outcome(False, silent)
 
     def state() -> int | None:
         said = _answer(executor, get_state.call_async(GetState.Request()), ANSWER_S)

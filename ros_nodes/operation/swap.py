@@ -20,7 +20,7 @@ from ros_nodes.messages.diagnostics import SWAP, value_of
 from ros_nodes.messages.local_orders import Outcome
 from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.messages.policy_swap import NEXT_BUNDLE
-from ros_nodes.operation.ask import ANSWER_S, LOOK_S, open_node, why_silent
+from ros_nodes.operation.ask import LOOK_S, open_node, why_unheard
 
 LOADS_S = 20.0  # a file of the largest size that is taken, on a busy machine
 NO_ANSWER = "swap: its policy does not answer"
@@ -36,12 +36,8 @@ def swap_policy(robot: str, file: str, domain: int | None, say: Callable[[str], 
     status = Mailbox(node, DiagnosticArray, f"/{robot}/{POLICY_STATUS}", qos.LATCHED)
     set_file = node.create_client(SetParameters, f"/{robot}/policy/set_parameters")
     swap = node.create_client(Trigger, f"/{robot}/policy/swap")
-    until_s = time.monotonic() + ANSWER_S
-    while not (set_file.service_is_ready() and swap.service_is_ready()):
-        if time.monotonic() > until_s:
-            silent = why_silent(node, robot)
-            return Outcome(False, silent if "no such robot" in silent else NO_ANSWER)
-        executor.spin_once(timeout_sec=LOOK_S)
+    if silent := why_unheard(node, executor, robot, [set_file, swap], NO_ANSWER):
+        return Outcome(False, silent)
     parameter = Parameter(NEXT_BUNDLE, value=file).to_parameter_msg()
     given = _answer(executor, set_file.call_async(SetParameters.Request(parameters=[parameter])))
     if given is None or not given.results[0].successful:

@@ -197,7 +197,7 @@ def main() -> None:
         "--client",
         type=int,
         default=0,
-        help="UDP port of this computer that it speaks to; 0: that of whoever spoke last",
+        help="UDP port of this computer that it speaks to; 0: that of the program that spoke last",
     )
     parser.add_argument("--start", type=float, nargs=3, default=(0.0, 0.0, 0.2289), help="where it stands, x y z in m")
     arguments = parser.parse_args()

@@ -11,6 +11,7 @@ from hardware import load_robot
 from hardware.drivers import load_driver
 from hardware.drivers.device_clock import DeviceClock
 from hardware.drivers.px4_messages import ThrustCurve, known_to_m, mode_name, parameter_of, rates_frd, state_of
+from hardware.drivers.px4_said import Said
 
 HALF = np.sqrt(0.5)
 EAST = (HALF, 0.0, 0.0, HALF)  # PX4's attitude, level and heading east
@@ -90,14 +91,14 @@ def test_modes_and_parameters_are_read_as_px4_writes_them():
 
 
 def test_what_is_over_is_no_fault_and_what_it_says_has_an_end():
-    driver = load_driver("px4", load_robot("x500"), link="udpout:127.0.0.1:9")
-    driver._hear_odometry(odometry_of(child=8))
-    assert "MAV_FRAMEs 1 and 8" in driver._bad_odometry
-    driver._hear_odometry(odometry_of())
-    assert not driver._bad_odometry
+    said = Said()
+    said.hear_odometry(odometry_of(child=8))
+    assert "MAV_FRAMEs 1 and 8" in said.bad_odometry
+    said.hear_odometry(odometry_of())
+    assert not said.bad_odometry
     for _ in range(1000):
-        driver._hear_text(SimpleNamespace(severity=3, chunk_seq=1, text="x" * 50))
-    assert len(driver._said[1]) < 300
+        said.hear_text(SimpleNamespace(severity=3, chunk_seq=1, text="x" * 50))
+    assert 200 < len(said.text(time.monotonic())) < 300
 
 
 def test_a_state_of_later_than_now_is_a_fault_and_no_state():
@@ -105,12 +106,14 @@ def test_a_state_of_later_than_now_is_a_fault_and_no_state():
     driver, now_s = load_driver("px4", load_robot("x500"), link="udpout:127.0.0.1:9"), time.monotonic()
     driver._link = SimpleNamespace(clock=DeviceClock())
     driver._link.clock.exchange(now_s, now_s, now_s)
+    said = driver._said
+    said.clock = driver._link.clock
     later, right = odometry_of(), odometry_of()
     later.time_usec, right.time_usec = int((now_s + 3600) * 1e6), int(now_s * 1e6)
-    driver._hear_odometry(later)
-    assert driver._bad_odometry == "ODOMETRY is stamped 3600.0 s later than PX4's clock says"
-    driver._hear_odometry(right)
-    assert not driver._bad_odometry and driver.read().age < 1.0
+    said.hear_odometry(later)
+    assert said.bad_odometry == "ODOMETRY is stamped 3600.0 s later than PX4's clock says"
+    said.hear_odometry(right)
+    assert not said.bad_odometry and driver.read().age < 1.0
 
 
 def odometry_of(**changes):

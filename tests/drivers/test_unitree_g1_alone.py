@@ -6,9 +6,7 @@ Against emulated ones in processes of their own, over Cyclone DDS.
 import signal
 import subprocess
 import sys
-import threading
 import time
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ pytest.importorskip("cyclonedds")
 from dds_domains import DOMAINS
 from emulated import Emulated
 from patience import patience
+from repeated import repeated
 from test_unitree_g1_driver import G1, HOME, follow, until
 
 from hardware.drivers import DriverError, load_driver
@@ -53,22 +52,9 @@ def hold(driver, device) -> None:
     until(lambda: (driver.arm(), follow(driver, HOME, 0.2), device.order()["stiff"])[-1])
 
 
-@contextmanager
 def following(driver):
     """Targets go on in a thread, whatever else is waited for."""
-    ended = threading.Event()
-
-    def write() -> None:
-        while not ended.wait(0.01):
-            driver.write(ActuatorCommand(HOME))
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    return repeated(lambda: driver.write(ActuatorCommand(HOME)), 0.01)
 
 
 def test_a_second_robot_in_the_network_is_refused_before_anything_is_sent(robot, domain):

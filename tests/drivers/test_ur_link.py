@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 import ur_arm
 from patience import patience
+from repeated import repeated
 from ur_arm import AWAY, HOME, NOTHING_BROKEN, UR5E, armed, arrive, broken, follow, wait_for
 
 from hardware.drivers import DriverError, load_driver
@@ -166,23 +166,16 @@ def test_a_peer_that_talks_and_does_not_answer_is_given_up_in_one_line(talk, why
 @contextmanager
 def talking(address, port, text):
     """A server that says `text` ten times a second to who connects, and listens to nothing."""
-    ended = threading.Event()
+    links = []
     with socket.create_server((address, port)) as listening:
         listening.settimeout(0.1)
 
-        def serve():
-            links = []
-            while not ended.wait(0.1):
+        def say() -> None:
+            with suppress(OSError):
+                links.append(listening.accept()[0])
+            for link in links:
                 with suppress(OSError):
-                    links.append(listening.accept()[0])
-                for link in links:
-                    with suppress(OSError):
-                        link.sendall(text)
+                    link.sendall(text)
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
+        with repeated(say, 0.1):
             yield
-        finally:
-            ended.set()
-            thread.join()

@@ -1,4 +1,4 @@
-"""A real robot that is not armed and loses its device: `phalanx deploy` says so, and a person has it connect anew."""
+"""A real robot that is not armed and loses its device: `phalanx deploy` says so, and a person has it connect again."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from ros_nodes.mission.team_log import TeamLog
 pytestmark = pytest.mark.ros
 
 
-def test_a_device_that_is_switched_off_and_on_is_said_and_connects_anew_when_a_person_asks(tmp_path):
+def test_a_device_that_is_switched_off_and_on_is_said_and_connects_again_when_a_person_asks(tmp_path):
     ros = ros_environment(free_domain_id())
     environment = os.environ | ros | {"XDG_STATE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
 

@@ -8,7 +8,7 @@ import numpy as np
 from deploy.shield.drone.attitude import rotated, rotation_matrix
 from deploy.shield.drone.constraints import active_names
 from deploy.shield.drone.distance import check_inside, check_start
-from deploy.shield.drone.flight import dead_reckon, fly_to, motors_idle, sink_blind
+from deploy.shield.drone.flight import CARRIED_LIFT, SINKS_LIFT, dead_reckon, fly_to, motors_idle, sink_blind
 from deploy.shield.drone.motion import MotionCheck, RiseCheck
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.drone.words import in_words
@@ -26,9 +26,7 @@ STOP_TIME_S = 0.4  # a robot that trips holds the point it reaches by flying on 
 BLIND_S = 4.0  # without a state motors stop after this time: it has sunk to the ground or is beyond help
 LANDED_SPEED = 0.25  # m/s
 CLIMB_SPEED = 0.5  # m/s, of a take-off
-CARRIED_SPEED, CARRIED_S = 0.08, 2.5  # m/s, s: it has sunk no faster for so long ...
-SINKS_LIFT = 0.86  # of hover thrust: with rotors 10 % stronger it still sinks
-CARRIED_LIFT = 0.88  # ... under less than this share of hover thrust: something carries it, also with strong rotors
+CARRIED_SPEED, CARRIED_S = 0.08, 2.5  # m/s, s: it has sunk no faster for so long: something carries it
 LIFTING = 1.1  # of hover thrust, under which a robot on the ground has to rise
 LIFTING_MORE = 1.25  # ... and one in the air: rotors that lost 20 % of their thrust hover with that
 AIRBORNE_M = 0.25  # a robot that much above where it rests flies: there is nothing to take off from
@@ -101,8 +99,8 @@ class DroneFallback:
         flies = self._height_m(state) > self.params.landed_height_m
         rot = rotation_matrix(state.base_quat.tolist())
         lifts = float(sent[0]) * rot[8] > (LIFTING_MORE if flies else LIFTING) * self._hover_n
-        up_m_s = rotated(rot, state.base_lin_vel.tolist())[2]
-        return self._rise.doubt(stamp_s, lifts, up_m_s, flies) or self._motion.doubt(state, stamp_s)
+        vel = rotated(rot, state.base_lin_vel.tolist())
+        return self._rise.doubt(stamp_s, lifts, vel[2], flies) or self._motion.doubt(state.base_pos, vel, stamp_s)
 
     def check_request(self, requested: ActuatorCommand | None, age_s: float) -> str:
         return check_request(self.params, self.spec, requested, age_s)

@@ -25,7 +25,10 @@ from hardware.types import RobotState
 POS_GAIN = 4.0  # 1/s^2: 2 rad/s ...
 VEL_GAIN = 3.6  # 1/s: ... at a damping ratio of 0.9
 TURN_GAIN = 6.0  # 1/s, slower than both poles of the rate loop by a factor of four
-BLIND_LIFT = 0.88  # of hover thrust: sinks, also with rotors 10 % stronger than the nominal ones
+# Shares of hover thrust:
+BLIND_LIFT = 0.88  # without a state: it sinks, also with rotors 10 % stronger than the nominal ones
+CARRIED_LIFT = BLIND_LIFT  # under less it sinks, so that what does not sink is carried
+SINKS_LIFT = CARRIED_LIFT - 0.02  # in a landing that goes no farther: clearly less, so that it counts as carried
 
 
 def fly_to(

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from math import dist, inf
 
-from deploy.shield.drone.attitude import rotated, rotation_matrix
+import numpy as np
+
 from hardware.types import RobotState
 
 FROZEN_S = 0.1  # a robot in the air is never measured twice at the same place, speed and attitude to the last bit
@@ -43,13 +44,15 @@ class MotionCheck:
             else ""
         )
 
-    def doubt(self, state: RobotState, stamp_s: float) -> str:
-        """Why position or velocity is wrong, one cannot say which, or an empty string; holds until a window without."""
+    def doubt(self, base_pos: np.ndarray, vel: Sequence[float], stamp_s: float) -> str:
+        """Why `base_pos` (3,) m or `vel` (3,) m/s, world, is wrong, one cannot say which, or an empty string.
+
+        It holds until a window without.
+        """
         elapsed_s = stamp_s - self._followed_s
         if abs(elapsed_s) < SAME_S:
             return self._doubt
-        pos = state.base_pos.tolist()  # for a few numbers plain Python takes a third of NumPy's time
-        vel = rotated(rotation_matrix(state.base_quat.tolist()), state.base_lin_vel.tolist())
+        pos = base_pos.tolist()  # for a few numbers plain Python takes a third of NumPy's time
         if not 0.0 < elapsed_s < GAP_S:
             self._begin(pos, stamp_s)
         else:
