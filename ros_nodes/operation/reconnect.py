@@ -14,9 +14,10 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from ros_nodes.messages.local_orders import Outcome
-from ros_nodes.operation.ask import ANSWER_S, open_node, why_unheard
+from ros_nodes.operation.ask import open_node, why_unheard
 
-CONNECTS_S = 60.0  # a device may take half a minute to say what it has
+BUSY_S = 40.0  # a process answers nothing while it connects another robot's device, which may take half a minute
+CONNECTS_S = 120.0  # so may its own, and others of its process that are tried again and again take turns with it
 ENDS_S = 20.0  # a driver brings its device to rest before it lets go
 AGAIN_S = 0.5
 SAY_S = 5.0
@@ -45,15 +46,25 @@ def _reconnect(node: Node, executor: SingleThreadedExecutor, robot: str, say: Ca
     if silent := why_unheard(node, executor, robot, [get_state, change], "reconnect: it has no driver that is heard"):
         return Outcome(False, silent)
 
+    def answer(call: Future, within_s: float) -> GetState.Response | ChangeState.Response | None:
+        until_s = time.monotonic() + within_s
+        while not call.done() and (left_s := until_s - time.monotonic()) > 0.0:
+            executor.spin_until_future_complete(call, timeout_sec=min(SAY_S, left_s))
+            if not call.done():
+                say("its driver is waited for: its process is busy, such as with a device that it connects")
+        return call.result() if call.done() else None
+
     def state() -> int | None:
-        said = _answer(executor, get_state.call_async(GetState.Request()), ANSWER_S)
+        said = answer(get_state.call_async(GetState.Request()), BUSY_S)
         return said.current_state.id if said else None
 
-    for transition in LETS_GO.get(state() or 0, ()):
+    if (before := state()) is None:  # not taken for one that has let go: it would be called connected as it was
+        return Outcome(False, f"reconnect: its driver did not answer within {BUSY_S:g} s")
+    for transition in LETS_GO.get(before, ()):
         request = ChangeState.Request(transition=Transition(id=transition))
-        said = _answer(executor, change.call_async(request), ENDS_S)
+        said = answer(change.call_async(request), ENDS_S + BUSY_S)
         if said is None:
-            return Outcome(False, f"reconnect: its driver did not {WORDS[transition]} within {ENDS_S:g} s")
+            return Outcome(False, f"reconnect: its driver did not {WORDS[transition]} within {ENDS_S + BUSY_S:g} s")
         if not said.success:
             return Outcome(False, REFUSES)
     began_s = said_s = time.monotonic()
@@ -66,8 +77,3 @@ def _reconnect(node: Node, executor: SingleThreadedExecutor, robot: str, say: Ca
         time.sleep(AGAIN_S)
     tries = "its deployment tries again and again, and its output says why"
     return Outcome(False, f"reconnect: not connected within {CONNECTS_S:g} s; {tries}")
-
-
-def _answer(executor: SingleThreadedExecutor, call: Future, within_s: float) -> GetState.Response | None:
-    executor.spin_until_future_complete(call, timeout_sec=within_s)
-    return call.result() if call.done() else None

@@ -110,7 +110,7 @@ def test_a_driver_that_only_looks_leaves_what_another_one_flies(name, package):
             with contextlib.suppress(DriverError):
                 flies = connected(name, device.port, connect_s=4.0)
         arm(flies)
-        fly(flies, SPECS[name], goal, 4.0)
+        fly(flies, SPECS[name], goal, patience(4.0), lambda: device.order()["position"][2] > 0.9)
         ends = threading.Thread(target=looks.stop)
         ends.start()
         fly(flies, SPECS[name], goal, 2.0)

@@ -17,11 +17,16 @@ from places import ROOT, ZOO
 pytest.importorskip("rclpy")
 pytest.importorskip("cflib")
 from emulated import Emulated
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 
+from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.mission.team_log import TeamLog
+from ros_nodes.operation.reconnect import reconnect
 
 pytestmark = pytest.mark.ros
+BUSY_S = 7.0
 
 
 def test_a_device_that_is_switched_off_and_on_is_said_and_connects_again_when_a_person_asks(tmp_path):
@@ -83,6 +88,53 @@ def test_a_device_that_is_switched_off_and_on_is_said_and_connects_again_when_a_
             deploy.send_signal(signal.SIGINT)
             deploy.wait(patience(60))
             reader.join(5.0)
+
+
+class BusyDriver(LifecycleNode):
+    """A driver whose process connects another robot for `BUSY_S` at first, and answers nothing meanwhile."""
+
+    def __init__(self, context):
+        super().__init__("driver", namespace="/cf1", context=context)
+        self.let_go = 0
+        self.busy = self.create_timer(0.01, self.connect_another)
+
+    def connect_another(self) -> None:
+        if self.count_clients("/cf1/driver/get_state"):
+            self.busy.cancel()
+            time.sleep(BUSY_S)
+
+    def on_cleanup(self, state) -> TransitionCallbackReturn:
+        self.let_go += 1
+        return TransitionCallbackReturn.SUCCESS
+
+
+def test_a_driver_whose_process_is_busy_with_another_robot_lets_go_all_the_same():
+    """The robots of one radio share a process: it was called connected, and was as it had been."""
+    domain = free_domain_id()
+    said: list[str] = []
+    with domain_context(domain) as context:
+        driver, executor = BusyDriver(context), SingleThreadedExecutor(context=context)
+        executor.add_node(driver)
+        driver.trigger_configure()
+        driver.trigger_activate()
+        ended = threading.Event()
+
+        def run() -> None:
+            while not ended.is_set():
+                executor.spin_once(timeout_sec=0.05)
+                if driver.let_go and driver._state_machine.current_state[1] == "unconfigured":
+                    driver.trigger_configure()  # as its deployment does
+                    driver.trigger_activate()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            outcome = reconnect(["cf1"], domain, lambda robot, what: said.append(what))["cf1"]
+        finally:
+            ended.set()
+            thread.join()
+    assert outcome.done and driver.let_go == 1, (outcome, driver.let_go)
+    assert said == ["its driver is waited for: its process is busy, such as with a device that it connects"]
 
 
 class Devices:
