@@ -180,7 +180,9 @@ def test_an_order_in_another_ros_domain_than_its_robots_names_both(order, robot)
         orders.close()
     waits = next(line for line in done.stderr.splitlines() if "in ROS domain" in line)
     assert waits.startswith(f"phalanx: {order}: waiting for ")
-    assert f"in ROS domain {domain}; " in waits and f"r7 is in {other} on this computer: --domain {other}" in waits, waits
+    assert f"in ROS domain {domain}; " in waits and f"r7 is in {other} on this computer: --domain {other}" in waits, (
+        waits
+    )
     assert done.returncode != 0
 
 
