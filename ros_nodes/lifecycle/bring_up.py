@@ -216,14 +216,19 @@ class _Remote:
             self._call = call
         elif call is not None and call.done() and self._changing:
             if not call.result().success:
+                self._configured = False
                 raise self._refused()
             up = self.transition == ACTIVATE
             self._configured = not up
             return up
         elif call is not None and call.done():
             state = call.result().current_state.id
+            if self._configured and state == _GOALS[ACTIVATE]:
+                self._configured = False  # its answer to that is not waited for any more
+                return True
             if state == State.PRIMARY_STATE_UNCONFIGURED or (self._configured and state == _GOALS[CONFIGURE]):
                 self.transition = CONFIGURE if state == State.PRIMARY_STATE_UNCONFIGURED else ACTIVATE
+                self._configured = True  # also where it answers too late: it is activated then all the same
                 change = ChangeState.Request(transition=Transition(id=self.transition))
                 self._send(self._change_state, change, GIVE_UP_CALL_S)
         elif self._configured or (time.monotonic() > self._until_s and self._get_state.service_is_ready()):

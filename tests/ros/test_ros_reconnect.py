@@ -19,7 +19,9 @@ pytest.importorskip("cflib")
 from emulated import Emulated
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
+from rclpy.node import Node
 
+from ros_nodes.lifecycle.bring_up import KeepUp
 from ros_nodes.lifecycle.context import domain_context
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
 from ros_nodes.mission.team_log import TeamLog
@@ -135,6 +137,41 @@ def test_a_driver_whose_process_is_busy_with_another_robot_lets_go_all_the_same(
             thread.join()
     assert outcome.done and driver.let_go == 1, (outcome, driver.let_go)
     assert said == ["its driver is waited for: its process is busy, such as with a device that it connects"]
+
+
+class SlowDriver(LifecycleNode):
+    """A driver that takes longer to connect than its answer is waited for."""
+
+    def on_configure(self, state) -> TransitionCallbackReturn:
+        time.sleep(1.5)
+        return TransitionCallbackReturn.SUCCESS
+
+
+def test_a_driver_that_takes_long_to_connect_again_is_activated_all_the_same(monkeypatch):
+    """One of four Crazyflies on a radio waited for the others, and stayed as it was: connected, and not used."""
+    monkeypatch.setattr("ros_nodes.lifecycle.bring_up.GIVE_UP_CALL_S", 0.3)
+    with domain_context(free_domain_id()) as context:
+        driver = SlowDriver("driver", namespace="/cf1", context=context)
+        node, ended = Node("operator", context=context), threading.Event()
+
+        def run() -> None:
+            executor = SingleThreadedExecutor(context=context)
+            executor.add_node(driver)
+            while not ended.is_set():
+                executor.spin_once(timeout_sec=0.05)
+
+        thread, executor = threading.Thread(target=run), SingleThreadedExecutor(context=context)
+        executor.add_node(node)
+        thread.start()
+        try:
+            kept, until_s = KeepUp(node, ["/cf1/driver"]), time.monotonic() + patience(12.0)
+            while driver._state_machine.current_state[1] != "active":
+                assert time.monotonic() < until_s, driver._state_machine.current_state
+                kept.step()
+                executor.spin_once(timeout_sec=0.02)
+        finally:
+            ended.set()
+            thread.join()
 
 
 class Devices:
