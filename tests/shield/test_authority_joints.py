@@ -1,5 +1,6 @@
 """Who has an arm or a humanoid: home, parked, held when it is disarmed, or on its feet until a person disarms it."""
 
+import mujoco
 import numpy as np
 import pytest
 from operated import OperatedStand
@@ -93,28 +94,56 @@ def test_a_humanoid_that_is_armed_is_stood_and_a_push_before_its_first_request_d
         assert robot.report.mode is Mode.HOLD and robot.data.qpos[2] > 0.95 * spec.home_height_m
 
 
-def test_a_g1_that_is_armed_as_it_hangs_from_a_rope_moves_its_joints_little_and_comes_to_rest():
-    """Its feet are 10 cm up; the rope is 1 m long, gives by 16 cm under its weight, and swings little."""
-    robot = OperatedStand(load_robot("g1"))
-    torso, weight_n = robot.model.body("torso_link").id, 9.81 * robot.spec.mass_kg
-    stiffness = weight_n / np.array([1.0, 1.0, 0.16])  # N/m
-    began, hook = robot.pos, robot.data.xipos[torso] + np.array([0.0, 0.0, 0.1])
-    robot.data.qpos[2] += 0.1
+class Hanging:
+    """A G1 whose feet are 10 cm up: the rope is 1 m long, gives by 16 cm under its weight, and swings little."""
 
-    def hang(seconds: float) -> tuple[float, float]:
-        moved = fastest = 0.0
+    def __init__(self, pose: dict[str, float]):
+        spec = load_robot("g1")
+        off = [next((to for part, to in pose.items() if part in joint.name), joint.home) for joint in spec.joints]
+        self.robot = OperatedStand(spec, np.array(off))
+        self.robot.data.qpos[2] += 0.1
+        mujoco.mj_forward(self.robot.model, self.robot.data)
+        self.torso = self.robot.model.body("torso_link").id
+        self.hook = self.robot.data.xipos[self.torso] + np.array([0.0, 0.0, 0.1])
+
+    def run(self, seconds: float, request=None) -> tuple[float, float]:
+        """How far a joint moved, rad, and the fastest one, rad/s."""
+        robot, weight_n, moved, fastest = self.robot, 9.81 * self.robot.spec.mass_kg, 0.0, 0.0
+        stiffness, began = weight_n / np.array([1.0, 1.0, 0.16]), robot.pos  # N/m
         for _ in range(round(seconds / robot.dt_s)):
-            pull = stiffness * (hook - robot.data.xipos[torso]) - 300.0 * robot.data.qvel[:3]
-            robot.data.xfrc_applied[torso, :3] = pull + np.array([0.0, 0.0, weight_n])
-            robot.run(robot.dt_s)
+            pull = stiffness * (self.hook - robot.data.xipos[self.torso]) - 300.0 * robot.data.qvel[:3]
+            robot.data.xfrc_applied[self.torso, :3] = pull + np.array([0.0, 0.0, weight_n])
+            robot.run(robot.dt_s, request)
             moved, fastest = max(moved, np.abs(robot.pos - began).max()), max(fastest, np.abs(robot.vel).max())
         return moved, fastest
 
-    hang(1.0)
-    assert not robot.authority.arm()
-    moved, fastest = hang(4.0)
+
+def test_a_g1_that_is_armed_as_it_hangs_from_a_rope_moves_its_joints_little_and_comes_to_rest():
+    hanging = Hanging({})
+    hanging.run(1.0)
+    assert not hanging.robot.authority.arm()
+    moved, fastest = hanging.run(4.0)
     assert moved < 0.3 and fastest < 1.5
-    assert hang(4.0)[1] < 0.2 and robot.report.mode is Mode.HOLD
+    assert hanging.run(4.0)[1] < 0.2 and hanging.robot.report.mode is Mode.HOLD
+
+
+@pytest.mark.parametrize(
+    "pose",
+    [
+        {"knee": 0.8, "hip_pitch": -0.5, "shoulder_pitch": -1.2},
+        {"left_knee": 1.6, "left_hip_pitch": -1.0},
+        {"knee": 0.0, "hip_pitch": 0.0, "ankle_pitch": 0.0, "elbow": 0.0},
+    ],
+)
+def test_a_g1_that_hangs_in_another_pose_moves_home_slowly(pose):
+    hanging = Hanging(pose)
+    hanging.run(1.0)
+    assert not hanging.robot.authority.arm()
+    assert hanging.run(4.0)[1] < 2.5  # rad/s; it kicked at 13
+    robot = hanging.robot
+    robot.authority.ask("start", robot.now_s)
+    assert hanging.run(3.0, request="hold")[1] < 2.5
+    assert robot.authority.state is State.POLICY and robot.report.mode is not Mode.DAMP
 
 
 def test_a_humanoid_that_its_own_device_has_damped_is_down_until_a_person_acts():

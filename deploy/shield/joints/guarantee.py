@@ -176,7 +176,8 @@ def _legs_hold(params: JointShieldParams, spec: RobotSpec, standby: Standby | No
         (f"a request that cannot be used, for {1e3 * params.act_s:.0f} ms", f"the shield stands it {stands}"),
         (
             f"a state that cannot be used, for {1e3 * params.act_s:.0f} ms",
-            "its last targets stay: 0.5 s of that does not fell a G1 that stands, nor 1 s an H1",
+            "its last targets stay: 0.5 s of that does not fell a G1 that stands, nor 1 s an H1; 0.3 s within a second "
+            "after a G1 is armed or started",
         ),
         *_before_its_policy(standby),
         (
@@ -189,7 +190,10 @@ def _legs_hold(params: JointShieldParams, spec: RobotSpec, standby: Standby | No
 def _before_its_policy(standby: Standby | None) -> Lines:
     if standby is None:
         return ()
-    first = "a policy of its own stands it: a push of 0.3 m/s does not fell it"
+    first = (
+        "a policy of its own stands it: a push of 0.3 m/s does not fell it with its drives at 0.9 of their gains or "
+        "more; one whose legs are more than 0.35 rad from home hangs, and moves there at 0.5 rad/s first"
+    )
     return (("armed, before the first good request of a policy", first),)
 
 
@@ -203,7 +207,7 @@ def _stops(walks: bool) -> str:
         return f"{before}. How far it goes on then is not known: no policy of it walks, the numbers are a G1's"
     return (
         f"{before}. A G1 that is not pushed keeps its base {BODY_M:g} m clear. One that begins to walk towards it from "
-        f"less than {BODY_M + STOP_M + SETS_OUT_M:g} m is stopped at its first request, 0.62 m before a wall at 0.7 m, "
+        f"less than {BODY_M + STOP_M + SETS_OUT_M:g} m is stopped at its first request, 0.61 m before a wall at 0.7 m, "
         "if its policy stands and starts as the fallback policy does; one that begins gently came to 0.19 m"
     )
 

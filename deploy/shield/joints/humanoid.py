@@ -18,14 +18,18 @@ STANDS_M_S = 0.3  # of the base: faster, it does not stand
 BRACE_S = 0.8  # from when a fall is foreseen; a G1 that is pushed over meets the ground after 0.6 to 0.9 s
 BRACE_FADES_S = 0.3  # of that, at its end
 BRACE_RAD = 0.8  # farther ahead of a joint no target is
+LEGS = ("hip", "knee", "ankle")  # in the names of the joints that balance a robot
+FAR_RAD = 0.35  # from home, with a leg that far off no policy can stand: the robot hangs
+HANGING_RAD_S = 0.5  # they go there, all joints with them
 SOFT_END = 0.1  # of a joint's range at either end, out of which a robot that damps is drawn
 SOFT_EFFORT = 0.2  # of its drive, at most
 
 
 class HumanoidFallback(JointFallback):
     """A robot with a fallback policy stands by it from when it is armed: no pose holds up one whose drives are as soft
-    as those of a G1. It walks on by it from the first request that is missing, if it walks like the policy that it had;
-    once it falls back, or is held, it slows down and stands by it. All its targets pass the filter.
+    as those of a G1. One whose legs are far from home then hangs: it goes there slowly first. It walks on by it from
+    the first request that is missing, if it walks like the policy that it had; once it falls back, or is held, it slows
+    down and stands by it. All its targets pass the filter.
 
     Without one it stands by moving its targets from the last ones to the home pose within `stand_s`.
 
@@ -47,9 +51,11 @@ class HumanoidFallback(JointFallback):
     def __init__(self, params: JointShieldParams, spec: RobotSpec):
         self._standby = Standby.load(spec) if spec.fallback_policy else None
         self._has_robot = False  # the fallback policy
+        self._is_new, self._goes_home = True, False  # to both policies since it is commanded; its legs go there
         joints = [spec.joints[index] for index in spec.joint_of_channel]
         self._brace = np.array([spec.brace.get(joint.name, joint.home) for joint in joints])
         self._braces = False
+        self._legs = np.array([any(part in joint.name for part in LEGS) for joint in joints])
         self._way = Way(params, spec.home_height_m)
         super().__init__(params, spec)
 
@@ -64,7 +70,7 @@ class HumanoidFallback(JointFallback):
     def keep(self, sent: np.ndarray | None) -> None:
         super().keep(sent)
         if sent is None:  # it was not commanded for a while
-            self._has_robot = False
+            self._is_new, self._has_robot, self._goes_home = True, False, False
             self._beside = None
             if self._standby:
                 self._standby.reset()
@@ -156,7 +162,7 @@ class HumanoidFallback(JointFallback):
             self._starts = False
             target = self._stand(state, self._kept, elapsed_s)
             return request if target is None else self._clip(target)
-        self._has_robot = False
+        self._is_new = self._has_robot = False
         if self._standby is None:
             return request
         self._standby.observe(state, elapsed_s)
@@ -170,6 +176,8 @@ class HumanoidFallback(JointFallback):
 
     def wait(self, state: RobotState) -> FallbackCommand:
         """It is kept on its feet by the fallback policy."""
+        if self._hangs(state):
+            return FallbackCommand(self._homeward(state, self.params.control_dt_s), Mode.HOLD, self.params)
         target = self._stand(state, self._kept, self.params.control_dt_s)
         return super().wait(state) if target is None else FallbackCommand(self._clip(target), Mode.HOLD, self.params)
 
@@ -178,7 +186,28 @@ class HumanoidFallback(JointFallback):
         self._starts = True
         if self._standby is None:
             return super().start(state, elapsed_s, cfg)
+        if self._hangs(state):
+            return self._homeward(state, elapsed_s), False
         return self.hold(state), self._has_robot and self._standby.stands
+
+    def _hangs(self, state: RobotState) -> bool:
+        """Whether its legs are still far from home, where no policy has had it since it was armed.
+
+        The fallback policy, which never saw such a pose, kicked with legs in the air at up to 13 rad/s.
+        """
+        if self._standby is None or not self._is_new:
+            return False
+        if self._goes_home:
+            self._goes_home = bool((self._pose != self._home).any())
+        else:
+            self._goes_home = bool(np.abs(self._measured(state) - self._home)[self._legs].max() > FAR_RAD)
+        return self._goes_home
+
+    def _homeward(self, state: RobotState, elapsed_s: float) -> np.ndarray:
+        step = HANGING_RAD_S * elapsed_s
+        self._pose = np.clip(self._home, self.hold(state) - step, self.hold(state) + step).astype(np.float32)
+        self._kept = self._pose  # from which the fallback policy goes on
+        return self._pose
 
     def _stand(self, state: RobotState, sent: np.ndarray | None, elapsed_s: float) -> np.ndarray | None:
         """Targets (U,) of the fallback policy on its way to a stand; None where there is none, or it has not run.
@@ -186,7 +215,7 @@ class HumanoidFallback(JointFallback):
         What was `sent` last differed from its own targets beside those, if it has run then, or differs from these: that
         fades within `stand_s`. It is nothing if it walks as the other policy did.
         """
-        if self._standby is None or self._from is not None:
+        if self._standby is None or self._from is not None or self._hangs(state):
             return None
         begins, beside = not self._has_robot, self._beside
         if begins:
@@ -195,7 +224,7 @@ class HumanoidFallback(JointFallback):
         if (target := self._standby.target) is None:
             return None
         if begins:
-            self._has_robot, self._time_s = True, 0.0
+            self._is_new, self._has_robot, self._time_s = False, True, 0.0
             set_out = self._standby.sets_out  # by the request that is taken back: its lean would go on
             self._offset = 0.0 if sent is None or set_out else sent - (target if beside is None else beside)
         else:
