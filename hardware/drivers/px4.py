@@ -11,22 +11,20 @@ import numpy as np
 
 from hardware.drivers import DriverError
 from hardware.drivers.addresses import mavlink_of
+from hardware.drivers.px4_holder import Holder
 from hardware.drivers.px4_link import ACCEPTED, AGAIN_S, IN_PROGRESS, Px4Link
 from hardware.drivers.px4_messages import (
-    AUTO,
-    LAND,
     OFFBOARD,
     RATES_AND_THRUST,
     ThrustCurve,
-    mode_name,
     rates_frd,
 )
+from hardware.drivers.px4_orders import ARM, CUSTOM_MODE, SET_MODE, Disarming, cut, land
 from hardware.drivers.px4_said import Said
 from hardware.spec import RobotSpec
 from hardware.types import ActuatorCommand, Battery, DeviceStatus, RobotState
 
-SET_MODE, ARM, SET_INTERVAL = 176, 400, 511  # MAV_CMD_DO_SET_MODE, _COMPONENT_ARM_DISARM, _SET_MESSAGE_INTERVAL
-CUSTOM_MODE, OFFBOARD_MODE, EVEN_IN_THE_AIR = 1, 6, 21196
+OFFBOARD_MODE = 6
 ODOMETRY, STATUS_HZ = 331, {0: 10.0, 1: 2.0, 245: 5.0}  # of HEARTBEAT, SYS_STATUS and EXTENDED_SYS_STATE
 LANDED_IN_S = 2.0  # PX4 says that it is on the ground within LNDMC_TRIG_TIME, 1 s, and says so five times a second
 OLDEST = (1, 14, 0)  # of PX4; the emulated one is 1.15
@@ -39,7 +37,9 @@ SLOW_S = 0.1  # round trip beyond which commands come too late
 SURE_M = 0.5  # standard deviation of each axis beyond which the estimated position is not one
 LAND_M_S, LONGEST_LANDING_S = 0.7, 60.0  # MPC_LAND_SPEED
 STILL_FLIES = "PX4 says that it flies, though its shield has landed it: PX4 lands it"
-OWN_LANDING = mode_name(AUTO << 16 | LAND << 24)
+IDLES_S, TOO_SOON = 60.0, ": COM_DISARM_PRFLT is {:g} s, too short for who arms and starts later: set it to 60"
+STILL_STOPS = "an emergency stop goes on until PX4 says that it is disarmed"
+STOPS_LATER = "the emergency stop waits until PX4 says that it is on the ground, for it is "
 
 
 class Px4Driver:
@@ -66,11 +66,10 @@ class Px4Driver:
         self._asked_s: float | None = None  # when arming was asked for
         self._refusal = ""
         self._disarms_until_s = 0.0
-        self._is_cut = False  # by an emergency stop, until it is armed again
+        self._is_cut, self._cut_s = False, 0.0  # by an emergency stop until PX4 says disarmed, and when (monotonic, s)
         self._lands_since_s: float | None = None  # since when PX4 lands what its shield has landed (monotonic, s)
         self._is_arming = self._has_armed = False
-        self._is_taken = False  # whether somebody else has flown it since it was armed
-        self._is_ours = False  # whether this driver ever armed it; what another program flies is not ours to land
+        self._holder, self._disarming = Holder(), Disarming()
         self._newest: tuple[tuple[float, float, float], float] | None = None  # set-point that waits to be sent
         self._written_s = 0.0
         self._wakes, self._is_open = threading.Condition(), False
@@ -93,15 +92,15 @@ class Px4Driver:
             if (0, 0, 0) < self._version < OLDEST:
                 raise link.error(f"{self.read_firmware()} is too old: expected {OLDEST[0]}.{OLDEST[1]} or newer")
             link.check_watchdog(self._connect_s)
-            hover, factor = (link.parameter(name, self._connect_s) for name in ("MPC_THR_HOVER", "THR_MDL_FAC"))
+            names = "MPC_THR_HOVER", "THR_MDL_FAC", "COM_DISARM_PRFLT"
+            hover, factor, self._idles_s = (link.parameter(name, self._connect_s) for name in names)
             if not 0.1 <= hover <= 0.8:
                 raise link.error(f"MPC_THR_HOVER is {hover:g}: expected 0.1 to 0.8")
             assert self._spec.flight is not None
             self._curve = ThrustCurve(hover, factor, self._spec.flight.hover_thrust_n, float(self._low[0]))
-            for message, hz in ({ODOMETRY: self._spec.sensor_hz} | STATUS_HZ).items():
-                if (refused := link.wait_for_command(SET_INTERVAL, message, 1e6 / hz, within_s=self._connect_s)) > 0:
-                    raise link.error(f"MAVLink message {message} refused at {hz:g} Hz: MAV_RESULT {refused}")
-            self._wait_for_a_state(link)
+            link.stream({ODOMETRY: self._spec.sensor_hz} | STATUS_HZ, self._connect_s)
+            if lack := said.wait(self._connect_s):
+                raise link.error(lack)
         except DriverError:
             self.stop()
             raise
@@ -112,34 +111,37 @@ class Px4Driver:
     def arm(self) -> None:
         """Set-points for a second, then OFFBOARD, then armed: PX4 asks for it in this order."""
         assert self._link is not None
-        if self._lands_since_s is not None:
-            self._refusal = f"arming refused: {STILL_FLIES}"  # set-points of a robot at rest would let it fall
+        if self._is_cut or self._lands_since_s is not None:  # set-points of a robot at rest would let it fall
+            self._refusal = f"arming refused: {STILL_STOPS if self._is_cut else STILL_FLIES}"
             return
         self._link.forget(ARM)
-        self._disarms_until_s, self._is_ours, self._is_cut = 0.0, True, False
+        self._holder.arms()
+        self._disarms_until_s = 0.0
         self._refusal, self._asked_s, self._is_arming, self._has_armed = "", time.monotonic(), True, False
-        self._is_taken = False
 
     def disarm(self) -> None:
         """On the ground. Where PX4 says that it flies its landing was none: it is sent no set-points, and PX4 lands it.
 
         Who else armed it, or has flown it, keeps it in the air.
         """
-        if (self._asked_s is None or self._is_taken) and not self._said.is_on_ground:
-            self._asked_s, self._is_arming = None, False
-            return
+        is_theirs = self._asked_s is None or self._holder.is_taken
         self._asked_s, self._is_arming, self._refusal = None, False, ""
+        if is_theirs and not self._said.is_on_ground:
+            return
         assert self._link is not None
         self._link.forget(ARM)
         self._let_px4_land()
         self._disarms_until_s = time.monotonic() + ARM_WITHIN_S  # an order to arm may still be on its way
 
     def cut(self) -> None:
-        """Motors off, also in the air: a stop is final. What others fly, or never was armed from here, goes on."""
-        if self._is_taken or not self._is_ours:
-            return
+        """Motors off, also in the air and in PX4's own failsafe: a stop is final.
+
+        Who else flies it in the air keeps it that far: then they are off once it is on the ground.
+        """
+        self._cut_s = time.monotonic()
+        self._is_cut = True  # before its landing ends: else AUTO.LAND would be somebody else's
         self._asked_s, self._is_arming, self._refusal, self._lands_since_s = None, False, "", None
-        self._is_cut, self._disarms_until_s = True, time.monotonic() + ARM_WITHIN_S
+        self._disarms_until_s = self._cut_s + ARM_WITHIN_S
 
     def read(self) -> RobotState:
         assert self._said.state is not None and self._link is not None
@@ -175,15 +177,15 @@ class Px4Driver:
         link, self._is_arming = self._link, False
         if link is None:
             return
-        lands = self._said.is_armed and self._lands_since_s is not None
-        if self._is_ours and self._is_open and (lands or self._said.obeys) and self._said.state is not None:
+        ends = self._lands_since_s is not None or self._stops_now(time.monotonic()) or self._said.obeys
+        if self._holder.is_ours and self._is_open and self._said.is_armed and ends and self._said.state is not None:
             height_m = max(0.0, float(self._said.state[1].base_pos[2]))
             until_s = time.monotonic() + min(10.0 + height_m / LAND_M_S, LONGEST_LANDING_S)
             while self._said.is_armed and not self._said.is_silent(time.monotonic()) and time.monotonic() < until_s:
-                if self._is_cut:
-                    link.command(ARM, 0, EVEN_IN_THE_AIR)
+                if self._stops_now(time.monotonic()):
+                    cut(link)
                 elif self._said.mode == OFFBOARD:
-                    link.command(SET_MODE, CUSTOM_MODE, AUTO, LAND)
+                    land(link)
                 elif self._said.is_on_ground:
                     link.command(ARM, 0)
                 time.sleep(AGAIN_S)
@@ -201,34 +203,30 @@ class Px4Driver:
             return "PX4 has restarted: it needs a new connection"
         if self._lands_since_s is not None and self._said.is_armed:
             return self._refusal or (STILL_FLIES if now_s > self._lands_since_s + LANDED_IN_S else "")
-        if self._said.is_armed and self._said.mode != OFFBOARD:
-            whose = "its own failsafe" if self._said.in_failsafe else "its remote control or another program"
-            return f"flown in mode {self._said.mode} by {whose}{self._said.text(now_s)}"
+        waits = STOPS_LATER if self._is_cut and not self._stops_now(now_s) else ""
+        if self._said.is_armed and (self._said.mode != OFFBOARD or waits):
+            whose = "its own failsafe" if self._said.flies_itself else "its remote control or another program"
+            return f"{waits}flown in mode {self._said.mode} by {whose}{self._said.text(now_s)}"
         if self._refusal:
             return self._refusal
         late = self._asked_s is not None and now_s > self._asked_s + (0.0 if self._has_armed else ARM_WITHIN_S)
         if late and not self._said.is_armed:
-            return f"disarmed by itself, or by somebody else{self._said.text(now_s)}"
+            soon = "" if self._said.has_flown or not 0.0 < self._idles_s < IDLES_S else TOO_SOON.format(self._idles_s)
+            return f"disarmed by itself, or by somebody else{self._said.text(now_s) or soon}"
         if link.clock.trip_s > SLOW_S:
             return f"the link's round trip takes {1e3 * link.clock.trip_s:.0f} ms, {1e3 * SLOW_S:g} at most"
         if self._said.bad_odometry:
             return self._said.bad_odometry
         return "" if state[2] <= SURE_M else f"position known to {state[2]:.2f} m only, needs {SURE_M:g}"
 
-    def _wait_for_a_state(self, link: Px4Link) -> None:
-        until_s = time.monotonic() + self._connect_s
-        while self._said.state is None or not self._said.beat_s:
-            if self._said.bad_odometry or time.monotonic() > until_s:
-                raise link.error(self._said.bad_odometry or "no ODOMETRY: it has no estimate of its position")
-            time.sleep(0.01)
-
     def _hear_beat(self, message: Any) -> None:
         said = self._said
         said.hear_beat(message)
         self._has_armed = self._has_armed or said.is_armed
-        ours = (OFFBOARD, OWN_LANDING) if self._is_cut or self._lands_since_s is not None else (OFFBOARD,)
-        self._is_taken = self._is_taken or (said.is_armed and said.mode not in ours and not self._is_arming)
-        if self._lands_since_s is not None and (self._is_taken or not said.is_armed):
+        self._holder.hear(said, self._is_arming, self._is_cut or self._lands_since_s is not None)
+        if not said.is_armed and said.beat_s > self._cut_s + AGAIN_S:  # an order to arm may still have been on its way
+            self._is_cut = False
+        if self._lands_since_s is not None and (self._holder.is_taken or not said.is_armed):
             self._lands_since_s, self._refusal = None, ""
 
     def _send(self) -> None:
@@ -241,7 +239,7 @@ class Px4Driver:
             now_s = time.monotonic()
             if self._is_arming and newest is None and now_s > self._written_s + 0.1:
                 newest = (0.0, 0.0, 0.0), 0.0
-            keeps_off = self._is_taken or self._lands_since_s is not None
+            keeps_off = self._holder.is_taken or self._lands_since_s is not None
             if newest is not None and not keeps_off:  # else OFFBOARD could be had back with commands to nothing
                 link.set_attitude_target(RATES_AND_THRUST, *newest)
             if now_s > beat_s + BEAT_S:
@@ -250,33 +248,36 @@ class Px4Driver:
             if now_s > time_s + TIMESYNC_S:
                 time_s = now_s
                 link.ask_time()
-            disarms = now_s < self._disarms_until_s or self._lands_since_s is not None
+            disarms = now_s < self._disarms_until_s or self._is_cut or self._lands_since_s is not None
             if now_s > asked_s + AGAIN_S and (self._is_arming or disarms):
                 asked_s = now_s
                 if self._is_arming:
                     self._advance(link, now_s)
-                elif self._said.is_armed and not (self._is_taken and not self._said.is_on_ground):
-                    self._put_down(link)
+                elif self._said.is_armed:
+                    self._put_down(link, now_s)
 
     def _let_px4_land(self) -> None:
         """Where it is to be disarmed and PX4 says that it flies: with motors that idle it would fall."""
-        is_obeyed = self._said.obeys and not (self._is_cut or self._is_taken)
+        is_obeyed = self._said.obeys and not (self._is_cut or self._holder.is_taken)
         if is_obeyed and self._said.flies and self._lands_since_s is None:
             self._lands_since_s = time.monotonic()
 
-    def _put_down(self, link: Px4Link) -> None:
-        """The next step on the way to a disarmed vehicle: by force only where PX4 does not say that it flies."""
+    def _stops_now(self, now_s: float) -> bool:
+        """Whether an emergency stop cuts it: not under a person who flies it in the air."""
+        return self._is_cut and (not self._holder.is_other or self._said.lies(now_s))
+
+    def _put_down(self, link: Px4Link, now_s: float) -> None:
+        """The next step on the way to a disarmed vehicle. While PX4 says that it flies only a stop disarms it."""
         self._let_px4_land()
+        said, lands = self._said, self._lands_since_s is not None
+        has_it = lands or said.mode == OFFBOARD
         if self._is_cut:
-            link.command(ARM, 0, EVEN_IN_THE_AIR)
-        elif self._lands_since_s is None and self._said.mode != OFFBOARD:
-            return  # as PX4 lands it, or a person flies it
-        elif (result := link.result(ARM)) is None or result in (ACCEPTED, IN_PROGRESS):
-            link.command(ARM, 0)
-        elif not self._said.flies:
-            link.command(ARM, 0, EVEN_IN_THE_AIR)
-        if self._lands_since_s is not None and self._said.mode == OFFBOARD:
-            link.command(SET_MODE, CUSTOM_MODE, AUTO, LAND)
+            if self._stops_now(now_s):
+                cut(link)
+        elif said.is_on_ground or (has_it and not (said.flies or self._holder.is_taken)):
+            self._disarming.ask(link, said, now_s, has_it)
+        if lands and said.mode == OFFBOARD:
+            land(link)
 
     def _advance(self, link: Px4Link, now_s: float) -> None:
         """The next step on the way to an armed vehicle in OFFBOARD."""

@@ -16,6 +16,7 @@ COMPANION = 191  # MAV_COMP_ID_ONBOARD_COMPUTER, and its type and autopilot in a
 ONBOARD_CONTROLLER, NO_AUTOPILOT, ACTIVE = 18, 8, 4
 PX4 = 12  # MAV_AUTOPILOT_PX4
 REQUEST_MESSAGE, AUTOPILOT_VERSION = 512, 148  # MAV_CMD_REQUEST_MESSAGE, and a message
+SET_INTERVAL = 511  # MAV_CMD_SET_MESSAGE_INTERVAL
 ACCEPTED, IN_PROGRESS = 0, 5  # MAV_RESULT
 RETURNS, LANDS, HOLDS = 3, 4, 5  # of COM_OBL_RC_ACT: what needs no sticks, and does not let it fall
 LONGEST_LOSS_S = 2.0
@@ -113,6 +114,12 @@ class Px4Link:
         return int(
             self._wait(("ack", number), lambda: self.command(number, *parameters), within_s, f"command {number}")
         )
+
+    def stream(self, rates_hz: Mapping[int, float], within_s: float) -> None:
+        """Have messages sent, by their numbers; DriverError where one is refused."""
+        for message, hz in rates_hz.items():
+            if (refused := self.wait_for_command(SET_INTERVAL, message, 1e6 / hz, within_s=within_s)) > 0:
+                raise self.error(f"MAVLink message {message} refused at {hz:g} Hz: MAV_RESULT {refused}")
 
     def version(self, within_s: float) -> tuple[int, int, int]:
         """PX4's; zeros where it does not know. DriverError without an answer."""
