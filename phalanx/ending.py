@@ -37,6 +37,25 @@ def stops(specs: Mapping[str, RobotSpec]) -> str:
     return ", ".join(_what(names, kind, does) for names, kind, does in kinds if names)
 
 
+def stopping(
+    specs: Mapping[str, RobotSpec],
+    simulated: Collection[str],
+    left: Mapping[str, str],
+    within_s: float,
+    given_up_s: float,
+) -> str:
+    """What Ctrl-C does to each robot and what another one does, to follow on "stopping", see `waits` and `stops`.
+
+    `left`: robots that neither moves, and what each is, such as "not armed"; nothing is promised of these.
+    """
+    moved = {name: spec for name, spec in specs.items() if name not in left}
+    stay = {how: [name for name in left if left[name] == how] for how in left.values()}
+    said = [waits(moved, simulated, within_s, given_up_s)] if moved else []
+    said += [f"{_what(names, 'robots', ('is', 'are'))} {how}" for how, names in stay.items()]
+    said += [f"Ctrl-C again is an emergency stop: {stops(moved)}"] if moved else []
+    return "".join(f"; {each}" for each in said)
+
+
 def _ends(
     specs: Mapping[str, RobotSpec], simulated: Collection[str], within_s: float, given_up_s: float
 ) -> list[tuple[str, str]]:

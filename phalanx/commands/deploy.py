@@ -1,6 +1,6 @@
 """`phalanx deploy`: fly policy files in ROS 2."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -143,7 +143,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     from hardware import load_robot
     from phalanx.doctor.links import shared_domain
     from phalanx.doctor.machine import held_up
-    from phalanx.ending import promise, stops, waits
+    from phalanx.ending import promise, stopping
     from phalanx.verification.verdict import warn_of_files
     from ros_nodes.lifecycle.domain import given_domain
     from ros_nodes.mission.deploy import RESULT
@@ -175,7 +175,6 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     if any(robot.driver for robot in team.robots) and (line := held_up()):
         err.print(f"[yellow]warning:[/] {escape(line)}", soft_wrap=True)
     kinds = {robot.name: spec for robot, spec in zip(team.robots, specs, strict=True)}
-    hint = f"; {waits(kinds, team.simulated, LANDING_S, GIVEN_UP_S)}; Ctrl-C again is an emergency stop: {stops(kinds)}"
 
     def say_up(after_s: float, by_a_person: bool, stopped: Sequence[str]) -> None:
         how = ": phalanx operate arm NAME" if by_a_person else ""
@@ -183,6 +182,9 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
 
     def say(robot: str, what: str) -> None:
         err.print(f"{robot}: {what}", markup=False, soft_wrap=True)
+
+    def say_ends(processes: int, left: Mapping[str, str]) -> None:
+        say_stopping(processes, stopping(kinds, team.simulated, left, LANDING_S, GIVEN_UP_S))
 
     with results_folder(out_dir, RUNS) as folder:
         where = f"team of {file} in ROS domain {given_domain()}"
@@ -193,7 +195,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
             up=say_up,
             waits=say,
             troubles=say,
-            stops=lambda processes: say_stopping(processes, hint),
+            stops=say_ends,
         )
         result = run_team(file, folder.resolve(), listener)
     page = _write_failure(folder, result["failures"], result["events"]) if result["failures"] else ""

@@ -18,6 +18,8 @@ ARMED, FAULT = "armed", "fault"
 EVERY_NS = 1_000_000_000
 AGAIN_NS = 10_000_000_000  # between two of a log's lines that differ in their numbers only
 LONGEST = 200  # characters of a fault
+TAKEN = "flown in mode "  # begins the fault of a drone that obeys somebody else, or its own failsafe
+MOTORS_GO_ON = "its motors go on: who took it over keeps it, and the kill switch of its remote control is what is left"
 
 
 class DevicePublisher:
@@ -84,6 +86,10 @@ class DeviceTopic:
                 self._is_armed = value_of(ARMED, taken[0]) != str(False)
                 self._fault = f"device: {fault}" if fault else ""
         return self._fault
+
+    def motors_go_on(self) -> str:
+        """That an emergency stop did not reach the motors, for somebody else has the robot; or an empty string."""
+        return MOTORS_GO_ON if self.hear().startswith(f"device: {TAKEN}") else ""
 
     def waits(self) -> str:
         """Why the device does not act on commands yet; empty where it does, and where no driver says anything."""

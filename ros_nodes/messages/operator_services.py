@@ -178,4 +178,6 @@ class OperatorServices:
             if name != ESTOP:
                 answer.cancel()
             return Outcome(False, f"{name}: the shield did not answer within {ANSWER_WITHIN_S:g} s")
-        return outcome._replace(said=self._not_kept) if name == ESTOP and self._not_kept else outcome
+        if name == ESTOP and self._not_kept:
+            return outcome._replace(said="; ".join(filter(None, [outcome.said, self._not_kept])))
+        return outcome

@@ -108,6 +108,10 @@ class ShieldInputs:
         """Why the robot has to come down: its own controller does not obey, or its battery is empty; or nothing."""
         return self._device.hear() or self._battery.run_down
 
+    def motors_go_on(self) -> str:
+        """That an emergency stop does not reach the robot's motors, and what is left; or an empty string."""
+        return self._device.motors_go_on()
+
     def device_waits(self) -> str:
         """Why the robot's own controller does not act on commands yet, or an empty string."""
         return self._device.waits()

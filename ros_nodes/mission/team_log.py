@@ -10,9 +10,11 @@ from typing import Any
 
 from deploy.shield.authority import ASKED, ASKED_TO_END, AT_REST, State
 from deploy.shield.drone.distance import OUTSIDE
+from deploy.shield.fallback import Mode
 from ros_nodes.lifecycle.log_lines import kind_of
+from ros_nodes.messages.device import MOTORS_GO_ON, TAKEN
 from ros_nodes.operation.monitor import Monitor
-from ros_nodes.operation.robot_monitor import SILENT, STREAMS, Change
+from ros_nodes.operation.robot_monitor import DRIVER_SILENT, SILENT, STREAMS, Change
 
 RATES_S = 1.0  # between two looks at the rates
 SHORT_AGAIN_S = 10.0  # between two lines of faults of one kind that come and go
@@ -22,6 +24,8 @@ ON_REQUEST = (ASKED, ASKED_TO_END)  # why a robot lands that is in no trouble
 NOT_DOWN = "not known to be down"
 GONE = re.compile("lost|nothing|new connection")  # in a fault: a device that is not there, or began again
 AGAIN = "new connection"  # what its driver says where it does not come back by itself
+DAMPED = Mode.DAMP.name
+AS_IT_IS = {State.DISARMED.name: "not armed", State.STOPPED.name: "stopped"}
 ON_GROUND = (*(state.name for state in AT_REST), SILENT, "")
 
 
@@ -39,6 +43,7 @@ class TeamLog:
         self._devices: dict[str, str] = {}  # what was said of each robot's device last
         self._device_seen: dict[str, str] = {}  # ... and seen at the last look: what lasts for less is said once over
         self._short_s: dict[tuple[str, str], float] = {}  # when a fault of a kind that did not last was said
+        self._taken: dict[str, str] = {}  # robots that somebody else has, and what their devices said of that last
         self._ended_s: float | None = None  # when the robots were asked to land and end
 
     def end(self) -> None:
@@ -49,7 +54,7 @@ class TeamLog:
         """To be called again and again; robots in trouble since, and in which, and what is new of their devices."""
         self._changes += (new := self._monitor.poll())
         return self._look() + [
-            (change.robot, f"{change.after}: {change.reason}")
+            (change.robot, f"{change.after}: {change.reason}{self._what_then(change)}")
             for change in new
             if (
                 change.after in TROUBLE
@@ -59,12 +64,43 @@ class TeamLog:
             or (change.before == change.after and change.reason.startswith(OUTSIDE))
         ]
 
+    def _what_then(self, change: Change) -> str:
+        """What a person can do about a trouble, where its line would mislead without that."""
+        if change.after == State.STOPPED.name and change.robot in self.taken():
+            return f"; {MOTORS_GO_ON}"
+        is_gone = change.after == State.FAULT.name and GONE.search(change.reason) and "device: " in change.reason
+        return _reconnects(change.robot, change.reason) if is_gone and self._ended_s is None else ""
+
+    def taken(self) -> dict[str, str]:
+        """Robots that somebody else has, as far as their drivers said last, and in which words."""
+        for robot in self._monitor.snapshot()["robots"]:
+            said = robot.get("device") or ""
+            if said.startswith(TAKEN):
+                self._taken[robot["robot"]] = said
+            elif not said.startswith(DRIVER_SILENT):
+                self._taken.pop(robot["robot"], None)
+        return dict(self._taken)
+
+    def heard(self) -> list[str]:
+        """Robots of which anything was heard."""
+        return [robot["robot"] for robot in self._monitor.snapshot()["robots"]]
+
+    def left_alone(self) -> dict[str, str]:
+        """Robots that neither Ctrl-C nor an emergency stop moves, and what each is, such as "not armed"."""
+        found = {robot: f"{said}, and stays so: nothing here stops its motors" for robot, said in self.taken().items()}
+        for robot in self._monitor.snapshot()["robots"]:
+            is_damped = robot["state"] == State.FAULT.name and robot.get("mode") == DAMPED
+            if is_damped or robot["state"] in AS_IT_IS:
+                found.setdefault(robot["robot"], "damped" if is_damped else AS_IT_IS[robot["state"]])
+        return found
+
     def _look(self) -> list[tuple[str, str]]:
         """Once in `RATES_S`: rates, courses, and what is new of devices, robot and words."""
         if (now_s := time.monotonic()) < self._rates_s:
             return []
         news: list[tuple[str, str]] = []
         self._rates_s = now_s + RATES_S
+        self.taken()
         for robot in self._monitor.snapshot()["robots"]:
             if said := robot.get("course"):
                 self._courses[robot["robot"]] = said
@@ -89,9 +125,7 @@ class TeamLog:
         self._short_s[robot, ""] = time.time()  # what was over by then is said
         if not fault:
             return [(robot, f"device: well again (it was: {before})")]
-        order = f"phalanx operate reconnect {robot}"
-        again = f": {order}" if fault.endswith(AGAIN) else f"; where it does not come back by itself: {order}"
-        return [(robot, f"device: {fault}{again if GONE.search(fault) else ''}")]
+        return [(robot, f"device: {fault}{_reconnects(robot, fault) if GONE.search(fault) else ''}")]
 
     def _short_fault(self, robot: str, fault: str, last: Mapping[str, Any] | None) -> list[tuple[str, str]]:
         """A line of a fault that came and went between two looks, once in `SHORT_AGAIN_S` of each kind."""
@@ -195,3 +229,9 @@ class TeamLog:
                 why = f": {reason}" if reason and reason not in ON_REQUEST else ""
                 found.append((event, f"{NOT_DOWN} {waited_s:.0f} s after it was asked to land: last in {now}{why}"))
         return found
+
+
+def _reconnects(robot: str, fault: str) -> str:
+    """What a person does where the device of a robot is gone, to follow on its fault."""
+    order = f"phalanx operate reconnect {robot}"
+    return f": {order}" if fault.endswith(AGAIN) else f"; where it does not come back by itself: {order}"

@@ -60,11 +60,13 @@ class ShieldOrders:
         before = authority.state
         refused = self._obey(authority, inputs, now_s, what)
         if refused or authority.state is not before:
-            return Outcome(not refused, refused or (inputs.policy_awaits() if what == "start" else ""))
+            hints = {"start": inputs.policy_awaits, ESTOP: inputs.motors_go_on}
+            return Outcome(not refused, refused or hints.get(what, str)())
         if what == "reset":
             return Outcome(True, f"nothing to reset: the robot is {before.name}")
         why = f" ({authority.reason})" if before in (State.STOPPED, State.FAULT) else ""
-        return Outcome(True, f"already {before.name}{why}")
+        goes_on = f"; {said}" if what == ESTOP and (said := inputs.motors_go_on()) else ""
+        return Outcome(True, f"already {before.name}{why}{goes_on}")
 
     def _obey(self, authority: Authority, inputs: ShieldInputs, now_s: float, what: str) -> str:
         """Why not, or an empty string."""

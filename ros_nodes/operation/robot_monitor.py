@@ -25,6 +25,7 @@ SILENT, SILENT_S = "SILENT", 5.0  # a shield says its status twice a second; one
 ENDED = "ENDED"  # SILENT, and it has left the domain; a process that was killed is known for some 20 s more
 DISARMED_BY = (LANDED, PUT_DOWN, ACKNOWLEDGED)  # reasons; a shield that begins has none, or what it lacks still
 DEVICE_SILENT_S = 3.0  # a driver says once a second what its device says
+DRIVER_SILENT = "its driver is silent"
 KEPT = 20  # changes of each robot
 STREAMS = {"odom": Odometry, "requested": JointState, "command": JointState}
 SAID_ONCE = {  # latched topics that only some robots have
@@ -163,7 +164,7 @@ class RobotMonitor:
         message, heard_ns = self._said[device.TOPIC]
         silent_s = (now_ns - heard_ns) * 1e-9
         silent = silent_s > DEVICE_SILENT_S
-        return f"its driver is silent for {silent_s:.0f} s" if silent else value_of(device.FAULT, message)
+        return f"{DRIVER_SILENT} for {silent_s:.0f} s" if silent else value_of(device.FAULT, message)
 
     def _hear_device(self, message: DiagnosticArray) -> None:
         """Keep its last fault, also one that is over by the next look."""

@@ -1,7 +1,7 @@
 """What `phalanx deploy` says of Ctrl-C fits each kind of robot."""
 
 from hardware import load_robot
-from phalanx.ending import promise, stops, waits
+from phalanx.ending import promise, stopping, stops, waits
 
 SPECS = {"cf1": load_robot("crazyflie"), "ur": load_robot("ur5e"), "g1": load_robot("g1")}
 
@@ -24,3 +24,14 @@ def test_another_ctrl_c_is_said_to_drop_drones_and_humanoids():
 def test_many_robots_are_counted():
     assert promise({f"cf{i}": SPECS["cf1"] for i in range(8)}, ()) == "8 drones land"
     assert promise({"a": SPECS["ur"], "b": SPECS["ur"]}, ()) == "a and b brake and are held"
+
+
+def test_of_a_robot_that_neither_ctrl_c_moves_nothing_is_promised():
+    """A G1 that was never connected was said to stand, and to go limp and fall."""
+    left = {"g1": "not armed", "cf1": "flown in mode POSCTL by its remote control"}
+    said = stopping(SPECS, (), left, 30.0, 10.0)
+    assert said == (
+        "; ur brakes and is held, for 30 s at most; g1 is not armed; cf1 is flown in mode POSCTL by its remote control"
+        "; Ctrl-C again is an emergency stop: ur brakes at once"
+    )
+    assert stopping(SPECS, (), dict.fromkeys(SPECS, "not armed"), 30.0, 10.0) == "; cf1 and ur and g1 are not armed"

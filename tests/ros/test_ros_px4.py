@@ -95,6 +95,54 @@ def test_who_takes_it_over_by_hand_keeps_it_until_a_person_acts(tmp_path):
         team.watch_until(ROBOT, lambda: device.order()["landed"], 20.0)
 
 
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_deployment_whose_drone_is_flown_by_its_pilot_promises_nothing_of_it_and_says_who_has_it(
+    tmp_path, is_stopped
+):
+    """It was said to land, or to fall; and an emergency stop to have stopped it."""
+    ros = ros_environment(free_domain_id())
+    environment = os.environ | ros | {"XDG_STATE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    phalanx = [sys.executable, "-m", "phalanx"]
+    with Emulated("px4") as device:
+        options = {"link": f"udpout:127.0.0.1:{device.port}"}
+        robot = {"name": ROBOT, "bundle": str(HOVER), "driver": "px4", "options": options, "goals": [GOAL]}
+        (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robot], "recorder": False}))
+        deploy = subprocess.Popen(
+            [*phalanx, "deploy", str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            with operator([ROBOT], int(ros["ROS_DOMAIN_ID"]), ros, ()) as (node, executor):
+                until_s = time.monotonic() + patience(60.0)
+                while device.order()["position"][2] < 0.8:
+                    assert deploy.poll() is None and time.monotonic() < until_s, (node.shields, device.order())
+                    with suppress(ArmError):
+                        arm(node, executor, lambda: None)
+                device.order(mode="POSCTL")
+                while node.shields[0].state != "FAULT":
+                    assert time.monotonic() < until_s, node.shields
+                    executor.spin_once(timeout_sec=0.05)
+                    node.update()
+            if is_stopped:
+                done = subprocess.run([*phalanx, "operate", "estop", ROBOT], env=environment, capture_output=True)
+                assert done.returncode == 0 and b"its motors go on" in done.stdout and b"kill switch" in done.stdout
+            time.sleep(1.5)
+        finally:
+            deploy.send_signal(signal.SIGINT)
+            _, said = deploy.communicate(timeout=patience(60.0))
+        assert device.order()["armed"], "who took it over keeps it"
+    lines = said.splitlines()
+    stopping = next(line for line in lines if line.startswith("stopping"))
+    assert f"{ROBOT} is flown in mode POSCTL" in stopping and "nothing here stops its motors" in stopping
+    assert not any(wrong in stopping for wrong in ("lands", "falls", "Ctrl-C again")), stopping
+    assert f"{ROBOT} was left as it is: flown in mode POSCTL" in lines[-1] and "remote control" in lines[-1], said
+    stops = [line for line in lines if line.startswith(f"{ROBOT}: STOPPED: ")]
+    assert len(stops) == is_stopped and all("its motors go on" in line for line in stops), said
+
+
 def test_an_estimate_that_stays_on_the_ground_with_fresh_stamps_is_no_way_up(tmp_path):
     with Emulated("px4") as device, rig(tmp_path, device.port) as team:
         team.node.send(ROBOT, {"goal_pos": np.array(GOAL)})

@@ -201,3 +201,26 @@ def test_a_real_humanoid_that_ended_in_fault_is_left_to_a_person_and_no_simulate
     events = [{"robot": name, "to": "FAULT", "reason": "fallen"} for name in ("g1", "g2", "sim", "cf1")]
     events += [{"robot": "g2", "to": "DISARMED", "reason": ""}, {"robot": "g1", "to": SILENT, "reason": "silent"}]
     assert running._not_held(events) == {"g1": "FAULT: fallen"}
+
+
+def test_who_is_not_armed_lies_damped_or_is_flown_by_somebody_else_is_left_as_it_is_and_no_other_robot():
+    said, flown = Said(), "flown in mode POSCTL by its remote control"
+    log = TeamLog(said, ["a"])
+    robots = [("a", "FAULT", "DAMP", ""), ("b", "FAULT", "HOLD", ""), ("c", "DISARMED", "OFF", "")]
+    robots += [("d", "POLICY", "NOMINAL", "link lost"), ("e", "FAULT", "OFF", flown)]
+    said.robots = tuple(dict(zip(("robot", "state", "mode", "device"), each, strict=True)) for each in robots)
+    left = log.left_alone()
+    assert left.pop("e").startswith(flown) and left == {"a": "damped", "c": "not armed"}
+    said.robots[4]["device"] = "its driver is silent for 4 s"  # it has ended
+    assert log.taken() == {"e": flown}
+    said.robots[4]["device"] = ""
+    assert log.taken() == {}
+
+
+def test_a_fault_of_a_device_that_is_gone_says_how_it_connects_again():
+    said, lost = Said(), "device: link lost: nothing heard since 12:00:00"
+    log = TeamLog(said, ["ur"])
+    said += [Change(time.time(), "ur", "POLICY", "FAULT", lost), Change(time.time(), "cf", "POLICY", "FAULT", "tilted")]
+    (_, first), (_, second) = log.listen()
+    assert first.startswith(f"FAULT: {lost}; ") and first.endswith("phalanx operate reconnect ur")
+    assert second == "FAULT: tilted"
