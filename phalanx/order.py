@@ -3,6 +3,7 @@
 import re
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import hypot, isfinite
@@ -134,22 +135,25 @@ class _Progress:
     """Says on stderr what an order waits for, from `SILENT_S` on and where that changes. Imports are part of it."""
 
     def __init__(self, order: str, where: str):
-        """`where` it looks is said with the first line."""
+        """`where` it looks is said once a discovery has found nothing for `SILENT_S`."""
         self._order, self._what, self._said, self._where = order, "ROS 2 to be loaded", "", where
+        self._since_s = time.monotonic()
         self._ended = threading.Event()
         threading.Thread(target=self._say, name="progress", daemon=True).start()
 
     def waits_for(self, what: str) -> None:
-        self._what = what
+        if what != self._what:
+            self._what, self._since_s = what, time.monotonic()
 
     def end(self) -> None:
         self._ended.set()
 
     def _say(self) -> None:
         while not self._ended.wait(SILENT_S):
-            if (what := self._what) != self._said:
+            searches = (what := self._what).startswith("discovery")
+            if what != self._said and not (searches and time.monotonic() < self._since_s + SILENT_S):
                 self._said = what
-                where, self._where = self._where and f" {self._where}", ""
+                where, self._where = (f" {self._where}" * bool(self._where), "") if searches else ("", self._where)
                 print(f"phalanx: {self._order}: waiting for {what}{where}", file=sys.stderr, flush=True)
 
 

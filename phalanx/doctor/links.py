@@ -77,7 +77,8 @@ def _mavlink(link: str, system: str, baud: str) -> str:
     if kind.startswith("tcp"):
         return f"tcp {place}: does PX4 or its router listen there; firewall; {who}"
     if kind == "udpout":
-        return f"udp to {place}: ping {place.rpartition(':')[0]}; does PX4 listen at this port; {who}"
+        host = place.rpartition(":")[0] or place
+        return f"udp to {place}: ping {host}; does PX4 listen at this port; {who}"
     return (
         f"udp port {place.rpartition(':')[2]} of this computer: does PX4 send here (mavlink start -t); firewall; {who}"
     )

@@ -1,6 +1,7 @@
 """Real robots of a team file: link, plant, measurements, battery, what the device says. None is armed or moved."""
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
@@ -34,6 +35,7 @@ from ros_nodes.lifecycle.claims import taken_names
 from ros_nodes.lifecycle.domain import given_domain
 from ros_nodes.lifecycle.machine_load import MachineLoad
 from ros_nodes.messages.battery import LEAST_CHARGE
+from ros_nodes.messages.device import TAKEN
 from ros_nodes.plans.kept_stops import kept_stop
 from ros_nodes.plans.team import Robot, Team
 
@@ -41,6 +43,8 @@ LOOK_S = 3.0  # how long a robot is looked at
 STEADY = 0.9  # share of a rate that counts as all of it
 DRIFTS_M = 0.1  # of a robot at rest in that time
 OF_JOINTS = ("joint_pos", "joint_vel")
+# Faults of a device that a busy computer may make: of rates, ages and silence
+OF_TIME = re.compile(r"\d m?s\b|\b(Hz|late|old|slow|silent|nothing|lost|did not run)\b")
 
 
 @dataclass
@@ -206,7 +210,7 @@ def _said(driver: Driver, least_charge: float, busy: str) -> Iterator[tuple[str,
     if isinstance(driver, HasStatus):
         status = driver.read_status()
         hint = "" if not (status.fault or status.armed) else "put that right first; a device with a fault is not armed"
-        if status.fault and busy:
+        if busy and OF_TIME.search(status.fault) and not status.fault.startswith(TAKEN):
             hint = f"{busy}; else {hint}"
         if status.armed and not status.fault:
             hint = "somebody else has it: end that first"

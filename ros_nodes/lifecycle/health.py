@@ -11,6 +11,7 @@ from ros_nodes.lifecycle.clock import RobotClock
 from ros_nodes.lifecycle.polling import Mailbox
 
 PERIOD_S = 1.0
+REFUSAL = "refused"  # key of why a node's last transition failed
 CHECK_EVERY = 5  # periods between two looks at who publishes
 
 

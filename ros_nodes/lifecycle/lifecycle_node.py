@@ -19,7 +19,7 @@ from rclpy.qos import QoSProfile
 from ros_nodes.lifecycle.claims import claim_name
 from ros_nodes.lifecycle.clock import RobotClock
 from ros_nodes.lifecycle.context import RCLError
-from ros_nodes.lifecycle.health import Health
+from ros_nodes.lifecycle.health import REFUSAL, Health
 from ros_nodes.lifecycle.loop import LoopThread, freeze_garbage
 from ros_nodes.lifecycle.parameters import declare_niceness, refusal
 from ros_nodes.lifecycle.polling import Mailbox, make_mailbox
@@ -45,11 +45,12 @@ class ManagedNode(LifecycleNode, ABC):
         self._claim = claim_name(self.context.get_domain_id(), self.get_fully_qualified_name())
         self.clock = RobotClock(self)
         self._mailboxes: list[Mailbox] = []  # what it hears
-        self.health_report = Health(self, self.clock, self._mailboxes, lambda: self._failed, lambda: self.health())
+        self.health_report = Health(self, self.clock, self._mailboxes, lambda: self._failed, self._health)
         self.hub: Node = self  # subscribes to what nodes of this process share
         self.beside: Sequence[ManagedNode] = ()  # all nodes of this process, where they are several
         self._undo: list[Callable[[], object]] = []  # all that `configure` has begun
         self._failed = False  # the loop ended by an exception
+        self._refusal = ""  # why the last transition failed, in one line
         self.wake = self.create_guard_condition(lambda: None).trigger  # the executor, from any thread
         self.add_on_set_parameters_callback(self._may_set)
         declare_niceness(self)
@@ -108,6 +109,8 @@ class ManagedNode(LifecycleNode, ABC):
         result = self._guard(self._configure)
         if result != TransitionCallbackReturn.SUCCESS:
             self._guard(self._release)
+        else:
+            self._refusal = ""
         return result
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -160,6 +163,11 @@ class ManagedNode(LifecycleNode, ABC):
         """
         return DiagnosticStatus.OK, "", {}
 
+    def _health(self) -> tuple[bytes, str, dict[str, str]]:
+        """With why it is not configured, for as long as that is so."""
+        level, message, more = self.health()
+        return level, message, more | ({REFUSAL: self._refusal} if self._refusal else {})
+
     def wind_down(self) -> bool:
         """The process has been asked to end: whether this node may; called until all of its nodes may."""
         return True
@@ -206,11 +214,10 @@ class ManagedNode(LifecycleNode, ABC):
     def _guard(self, action: Callable[[], None]) -> TransitionCallbackReturn:
         try:
             action()
-        except (ValueError, OSError) as error:
-            self.get_logger().error(str(error))
-            return TransitionCallbackReturn.FAILURE
         except Exception as error:
-            self.get_logger().error(_described(error))
+            said = str(error) if isinstance(error, ValueError | OSError) else _described(error)
+            self.get_logger().error(said)
+            self._refusal = said.partition("\n")[0]
             return TransitionCallbackReturn.FAILURE
         return TransitionCallbackReturn.SUCCESS
 

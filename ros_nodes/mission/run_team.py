@@ -97,7 +97,7 @@ def run_team(file: Path, out: Path, listener: Listener | None = None) -> dict[st
         settings = transport_settings(os.environ)
         processes = stack.enter_context(Processes([CONFIG, out / PARAMETERS], out / "logs", settings, lands=True))
         listener.starts()
-        team = _RunningTeam(given, nodes, processes, monitor, out / NOT_UP, listener)
+        team = _RunningTeam(given, nodes, processes, monitor, out / NOT_UP, listener, file)
         with suppress(KeyboardInterrupt):
             while team.goes_on():
                 listener.watch()
@@ -115,10 +115,17 @@ class _RunningTeam:
     """The processes of a team, and what came of them so far."""
 
     def __init__(
-        self, given: Team, nodes: Sequence[Node], processes: Processes, monitor: Monitor, file: Path, listener: Listener
+        self,
+        given: Team,
+        nodes: Sequence[Node],
+        processes: Processes,
+        monitor: Monitor,
+        file: Path,
+        listener: Listener,
+        given_file: Path,
     ):
-        """Start the `nodes`. Their operator writes to `file` which of them are not up."""
-        self._processes, self._file, self._listener = processes, file, listener
+        """Start the `nodes`. Their operator writes to `file` which of them are not up; `given_file`: of the team."""
+        self._processes, self._file, self._listener, self._given_file = processes, file, listener, given_file
         self._team = [robot.name for robot in given.robots]
         self._simulated_robots = given.simulated
         specs = {robot.name: load_robot(robot.type) for robot in given.robots}
@@ -231,7 +238,8 @@ class _RunningTeam:
         starts = "; it is started again, once: its robots are a person's to arm" if name in self._again else ""
         carried = self._carried(name)
         for robot, why in not_up or [(carried, self._processes.why_ended(name) + starts)]:
-            self._fail(robot if robot in (*self._team, carried) else "", why)
+            looks = f"; what is wrong: phalanx doctor {self._given_file}" if not_up and self._drivers.get(robot) else ""
+            self._fail(robot if robot in (*self._team, carried) else "", why + looks)
         self._processes.forget(name)
         if name in self._again:
             _start(self._processes, self._again.pop(name))

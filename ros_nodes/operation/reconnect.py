@@ -7,12 +7,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 from rclpy.task import Future
 
+from ros_nodes.lifecycle.health import REFUSAL
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages.diagnostics import value_of
 from ros_nodes.messages.local_orders import Outcome
 from ros_nodes.operation.ask import open_node, why_unheard
 
@@ -21,6 +26,7 @@ CONNECTS_S = 120.0  # so may its own, and others of its process that are tried a
 ENDS_S = 20.0  # a driver brings its device to rest before it lets go
 AGAIN_S = 0.5
 SAY_S = 5.0
+UNSAID = "the output of `phalanx deploy` says why"
 REFUSES = "reconnect: its driver refuses while the robot is armed: land or disarm it first"
 WORDS = {Transition.TRANSITION_DEACTIVATE: "deactivate", Transition.TRANSITION_CLEANUP: "clean up"}
 # What a driver in each state is sent, so that it lets go of its device; its deployment brings it up again.
@@ -68,12 +74,29 @@ def _reconnect(node: Node, executor: SingleThreadedExecutor, robot: str, say: Ca
         if not said.success:
             return Outcome(False, REFUSES)
     began_s = said_s = time.monotonic()
-    while (now_s := time.monotonic()) < began_s + CONNECTS_S:
-        if state() == State.PRIMARY_STATE_ACTIVE:
-            return Outcome(True, f"connected after {now_s - began_s:.1f} s; not armed")
-        if now_s > said_s + SAY_S:
-            said_s = now_s
-            say("its device is waited for")
-        time.sleep(AGAIN_S)
-    tries = "its deployment tries again and again, and its output says why"
-    return Outcome(False, f"reconnect: not connected within {CONNECTS_S:g} s; {tries}")
+    health = Mailbox(node, DiagnosticArray, "/diagnostics", QoSProfile(depth=100))
+    why = UNSAID
+    try:
+        while (now_s := time.monotonic()) < began_s + CONNECTS_S:
+            if state() == State.PRIMARY_STATE_ACTIVE:
+                return Outcome(True, f"connected after {now_s - began_s:.1f} s; not armed")
+            why = _refusal(health, robot) or why
+            if now_s > said_s + SAY_S:
+                said_s = now_s
+                say(f"its device is waited for: {why}")
+            time.sleep(AGAIN_S)
+    finally:
+        health.close()
+    return Outcome(False, f"reconnect: not connected within {CONNECTS_S:g} s: {why}")
+
+
+def _refusal(health: Mailbox, robot: str) -> str:
+    """Why the driver of `robot` could not connect, as it said last on `/diagnostics`; empty where it says nothing."""
+    name = f"{robot}/driver: node"
+    said = [
+        value_of(REFUSAL, DiagnosticArray(status=[status]))
+        for message, _ in health.drain()
+        for status in message.status
+        if status.name == name
+    ]
+    return said[-1] if said else ""

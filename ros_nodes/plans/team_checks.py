@@ -66,11 +66,20 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> tuple[Robot,
             key = "options"
             check_options(robot.driver, robot.options)
             device_of(robot.driver, robot.options)  # which knows addresses that cannot be
+            _check_port(robot)
         key = "base_pose"
         _check_place(robot.base_pose, spec)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{where}.{key} of {robot.name}: {error}") from error
     return msgspec.structs.replace(robot, bundle=bundle, type=kind or spec.name, group=group), params
+
+
+def _check_port(robot: Robot) -> None:
+    """ValueError for a UDP address of PX4 without a port, which pymavlink refuses later."""
+    link = str(robot.options.get("link", "")) if robot.driver == "px4" else ""
+    kind, _, place = link.partition(":")
+    if kind.startswith("udp") and ":" not in place:
+        raise ValueError(f"link {link}: at which port? Such as {kind}:{place or '0.0.0.0'}:14540")
 
 
 def _check_course(

@@ -11,8 +11,9 @@ from places import ROOT, ZOO
 
 from hardware import load_robot
 from hardware.drivers import DRIVERS, driver_class, needed_hz
+from hardware.types import DeviceStatus
 from phalanx.doctor.links import link_hint, rate_hint, shared_domain
-from phalanx.doctor.robots import Seen, _measurements
+from phalanx.doctor.robots import Seen, _measurements, _said
 
 LINKS = [  # driver, options, and what its hint has to name
     ("crazyflie", {"uri": "radio://0/80/2M/E7E7E7E7E7"}, ("radio", "radio://0/80/2M/E7E7E7E7E7", "channel")),
@@ -21,6 +22,7 @@ LINKS = [  # driver, options, and what its hint has to name
     ("px4", {"link": "/dev/ttyTHS1", "baud": 57600}, ("serial", "/dev/ttyTHS1", "57600", "MAV_SYS_ID 1")),
     ("px4", {"link": "udpin:0.0.0.0:14540", "system": 3}, ("udp", "14540", "MAV_SYS_ID 3")),
     ("px4", {"link": "udpout:192.168.0.4:14580"}, ("udp", "192.168.0.4:14580", "ping 192.168.0.4")),
+    ("px4", {"link": "udpout:192.168.0.4"}, ("udp", "ping 192.168.0.4;")),
     ("px4", {"link": "tcp:192.168.0.4:5760"}, ("tcp", "192.168.0.4:5760")),
     ("ur", {"host": "192.168.56.2"}, ("tcp", "ping 192.168.56.2", "30004")),
     ("franka", {"host": "172.16.0.2"}, ("ping 172.16.0.2", "FCI")),
@@ -70,6 +72,33 @@ def test_a_rate_is_held_against_what_the_driver_needs(driver, robot, hz, status,
             name: rest for name, *rest in _measurements(seen, load_robot(robot), needed, 0.9 * needed, 50.0, "its link")
         }
         assert checks["rate"] == [status, found, "" if status == "ok" else hint]
+
+
+class Faulty:
+    """A device that says what is wrong with it."""
+
+    def __init__(self, fault: str):
+        self.fault = fault
+
+    def read_status(self) -> DeviceStatus:
+        return DeviceStatus(False, self.fault)
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_of_time"),
+    [
+        ("link lost: nothing heard since 12:00:00", True),
+        ("the link's round trip takes 120 ms, 100 at most", True),
+        ("no target for 0.2 s", True),
+        ("flown in mode POSCTL by its remote control or another program: Manual control lost", False),
+        ("position known to 0.50 m only, needs 0.3", False),
+        ("freedrive button pressed", False),
+    ],
+)
+def test_a_fault_is_blamed_on_a_busy_computer_only_where_it_is_one_of_time(fault, is_of_time):
+    ((name, status, found, hint),) = _said(Faulty(fault), 0.2, "this computer is busy")
+    assert (name, status, found) == ("device", "fail", fault)
+    assert hint.startswith("this computer is busy; else ") == is_of_time and "put that right first" in hint
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 from loaded import loaded_after
 from places import ROOT
 
-from phalanx.order import read_order
+from phalanx.order import _Progress, read_order
 from ros_nodes.messages import local_orders
 from ros_nodes.messages.local_orders import LocalOrders, Outcome, ask_here, robots_here
 
@@ -235,3 +235,19 @@ except SystemExit as end:
 )
 def test_what_is_not_plain_is_left_to_the_argument_library(arguments, is_plain):
     assert (read_order(arguments) is not None) is is_plain
+
+
+def test_the_ros_domain_is_named_once_nothing_is_found_in_it_and_not_while_libraries_are_loaded(monkeypatch, capsys):
+    monkeypatch.setattr("phalanx.order.SILENT_S", 0.2)
+    progress = _Progress("arm", "in ROS domain 3; deploy says in which its robots are")
+    time.sleep(0.3)
+    progress.waits_for("discovery of cf1")
+    time.sleep(0.6)
+    progress.waits_for("the answer of cf1")
+    time.sleep(0.3)
+    progress.end()
+    assert capsys.readouterr().err.splitlines() == [
+        "phalanx: arm: waiting for ROS 2 to be loaded",
+        "phalanx: arm: waiting for discovery of cf1 in ROS domain 3; deploy says in which its robots are",
+        "phalanx: arm: waiting for the answer of cf1",
+    ]

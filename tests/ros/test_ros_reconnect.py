@@ -80,9 +80,17 @@ def test_a_device_that_is_switched_off_and_on_is_said_and_connects_again_when_a_
             device.kill()
             lost = says("^cf1: device: link lost", 15.0)
             assert lost.rstrip().endswith("phalanx operate reconnect cf1") and lost.count("\n") == 1
+            again = subprocess.Popen(
+                [sys.executable, "-m", "phalanx", "operate", "reconnect", "cf1"],
+                env=environment,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            waits = next(line for line in again.stdout if f"udp://127.0.0.1:{port}" in line)
+            assert waits.startswith("cf1: reconnect: its device is waited for: Crazyflie at "), waits
             with Emulated("crazyflie", "--port", str(port)):
-                code, said = operate("reconnect", "cf1")
-                assert code == 0 and "connected after" in said and "not armed" in said, said
+                said = again.communicate(timeout=patience(120))[0]
+                assert again.returncode == 0 and "connected after" in said and "not armed" in said, said
                 assert "it was: " in says("^cf1: device: well again", 15.0)
                 assert operate("arm", "cf1") == (0, "cf1: arm\n")
                 assert operate("disarm", "cf1") == (0, "cf1: disarm\n")

@@ -126,6 +126,23 @@ def test_a_g1_walks_as_it_is_commanded_and_knows_how_far(tmp_path):
         assert state.base_pos[0] - from_m == pytest.approx(walked, abs=0.1)
 
 
+def test_a_g1_that_is_switched_off_is_not_said_to_stand_nor_to_fall_and_the_doctor_is_named(tmp_path):
+    options = {"interface": "lo", "domain": free_domain_id(), "connect_s": 2}
+    robot = {"name": "g1", "bundle": str(STAND), "driver": "unitree_g1", "options": options}
+    (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robot], "recorder": False}))
+    done = subprocess.run(
+        [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")],
+        env=os.environ | ros_environment(free_domain_id()) | {"XDG_STATE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=patience(60.0),
+    )
+    said = {line.partition(":")[0]: line for line in done.stderr.splitlines()}
+    assert done.returncode == 1
+    assert said["failed"].endswith(f"; what is wrong: phalanx doctor {tmp_path / 'team.yaml'}"), said
+    assert said["stopping"].endswith(" processes; g1 is not armed"), said
+
+
 @pytest.mark.parametrize("trouble", ["gone", "damped"])
 def test_a_deployment_whose_g1_is_gone_or_in_fault_ends_after_ctrl_c_and_says_what_is_left_to_do(tmp_path, trouble):
     """It waited for ever, and its log grew by ten lines a second."""

@@ -100,6 +100,7 @@ def test_two_robots_are_not_one_device(tmp_path, driver, first, second, device):
             "expected an address alone, 10.0.0.3, without the port 30004",
         ),
         ("franka", "host: '[fe80::1]:1337'", "expected an address alone, fe80::1, without the port 1337"),
+        ("px4", "link: 'udpout:127.0.0.1'", "link udpout:127.0.0.1: at which port? Such as udpout:127.0.0.1:14540"),
         ("px4", "link: '10.0.0.3:14580'", "udpout:10.0.0.3:14580 calls it there, udpin:0.0.0.0:14580 waits for it"),
     ],
 )
