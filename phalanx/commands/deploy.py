@@ -148,7 +148,7 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
     from ros_nodes.lifecycle.domain import given_domain
     from ros_nodes.mission.deploy import RESULT
     from ros_nodes.mission.run_team import LANDING_S, Listener, run_team
-    from ros_nodes.plans.kept_stops import kept_stop
+    from ros_nodes.plans.kept_stops import kept_elsewhere, kept_stop
     from ros_nodes.plans.team_file import load_team
 
     if len(subjects) > 1:
@@ -166,9 +166,11 @@ def _deploy_team(subjects: Sequence[str], out_dir: Path | None, json: bool) -> i
         params = owned_params(spec, bundles[robot.bundle].contract.shield, team.limits()[robot.name])
         for line in untried_limits(spec, params):
             err.print(f"[yellow]warning:[/] {robot.name}: {line}", soft_wrap=True)
-        if kept := kept_stop(robot):
+        if kept := kept_stop(robot, given_domain()):
             said = f"{robot.name} is STOPPED still ({kept}); once it is up: phalanx operate reset {robot.name}"
             err.print(said, markup=False, soft_wrap=True)
+        if kept := kept_elsewhere(robot, given_domain()):
+            err.print(f"[yellow]warning:[/] {robot.name}: {escape(kept)}", soft_wrap=True)
     for robot in team.robots:
         if shared := shared_domain(robot.driver, robot.options):
             err.print(f"[yellow]warning:[/] {robot.name}: {'; '.join(shared)}", soft_wrap=True)

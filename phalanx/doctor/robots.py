@@ -117,7 +117,7 @@ def _examine(robot: Robot, team: Team) -> Iterator[tuple[str, Status, str, str]]
 def _stop(robot: Robot) -> Iterator[tuple[str, Status, str, str]]:
     """A person's stop outlives every process."""
     try:
-        kept = kept_stop(robot)
+        kept = kept_stop(robot, given_domain())
     except OSError as error:
         yield "stop", "fail", str(error), "its shield keeps a person's stop there: make the folder one to be written"
         return

@@ -24,7 +24,7 @@ class ShieldOrders:
         self._asks = OperatorServices(
             node, lambda: node.is_active, self._keep_stop, lambda: not node.clock.is_simulated, standing
         )
-        self._stop_file = StopFile(stop_dir, robot)
+        self._stop_file = StopFile(stop_dir, robot, node.context.get_domain_id())
         self._winds_down = False
 
     def close(self) -> None:

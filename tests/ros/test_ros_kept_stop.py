@@ -25,10 +25,11 @@ def test_a_stop_that_is_kept_of_a_real_robot_is_named_before_anything_starts(pd_
     ]
     (tmp_path / "team.yaml").write_text(json.dumps({"robots": [robots[0] | link, robots[1]], "recorder": False}))
     (tmp_path / "phalanx").mkdir()
-    for name in ("cf1", "cf2"):
-        (tmp_path / "phalanx" / f"{name}.stopped").write_text("a person, 12:00\n")
+    domain = free_domain_id()
+    for name, where, when in (("cf1", domain, "12:00"), ("cf2", domain, "12:00"), ("cf1", domain - 1, "11:00")):
+        (tmp_path / "phalanx" / f"{name}@{where}.stopped").write_text(f"a person, {when}\n")
     command = [sys.executable, "-m", "phalanx", "deploy", str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")]
-    environment = os.environ | ros_environment(free_domain_id()) | {"XDG_STATE_HOME": str(tmp_path), "COLUMNS": "80"}
+    environment = os.environ | ros_environment(domain) | {"XDG_STATE_HOME": str(tmp_path), "COLUMNS": "80"}
     environment["PYTHONUNBUFFERED"] = "1"
     done = subprocess.run(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=patience(60.0)
@@ -36,4 +37,6 @@ def test_a_stop_that_is_kept_of_a_real_robot_is_named_before_anything_starts(pd_
     said = "cf1 is STOPPED still (a person, 12:00); once it is up: phalanx operate reset cf1"
     assert done.returncode == 1 and said in done.stdout.splitlines(), done.stdout
     assert done.stdout.index(said) < done.stdout.index("at Ctrl-C cf1 and cf2 land; logs are in"), done.stdout
+    other = f"a robot of this name is STOPPED still in ROS domain {domain - 1} (a person, 11:00): is it this one?"
+    assert f"warning: cf1: {other}" in done.stdout.splitlines(), done.stdout
     assert "cf2 is STOPPED" not in done.stdout

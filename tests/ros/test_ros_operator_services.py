@@ -16,7 +16,7 @@ from std_srvs.srv import Trigger
 from ros_nodes.lifecycle.context import quiet_context
 from ros_nodes.lifecycle.executor import LastingExecutor
 from ros_nodes.lifecycle.processes import free_domain_id, ros_environment
-from ros_nodes.lifecycle.stop_file import StopFile
+from ros_nodes.lifecycle.stop_file import StopFile, stops_elsewhere
 from ros_nodes.messages.local_orders import Outcome, ask_here
 from ros_nodes.messages.operator_services import QUEUED_S, STOOD_S, STOP_RULES_S, OperatorServices
 
@@ -249,25 +249,45 @@ def test_who_is_not_served_in_time_hears_of_it_and_it_is_not_done_later_but_for_
 
 
 def test_a_stop_file_outlives_its_process_until_it_is_cleared(tmp_path):
-    assert StopFile(str(tmp_path), "cf1").read() == ""
-    StopFile(str(tmp_path), "cf1").write("a person, 12:00")
-    assert StopFile(str(tmp_path), "cf1").read() == "a person, 12:00" and not StopFile(str(tmp_path), "cf2").read()
-    (tmp_path / "cf1.stopped").write_bytes(b"\xff\x00")
-    assert StopFile(str(tmp_path), "cf1").read() == "\ufffd", "a damaged file is a stop"
-    (tmp_path / "cf1.stopped").write_bytes(b"\x00" * 5_000_000)
-    assert StopFile(str(tmp_path), "cf1").read() == "emergency stop"
-    StopFile(str(tmp_path), "cf1").clear()
-    assert StopFile(str(tmp_path), "cf1").read() == ""
-    (tmp_path / "cf1.stopped").symlink_to(tmp_path / "gone")
-    assert "leads nowhere" in StopFile(str(tmp_path), "cf1").read()
-    os.mkfifo(tmp_path / "cf2.stopped")
+    assert StopFile(str(tmp_path), "cf1", 75).read() == ""
+    StopFile(str(tmp_path), "cf1", 75).write("a person, 12:00")
+    assert StopFile(str(tmp_path), "cf1", 75).read() == "a person, 12:00"
+    assert StopFile(str(tmp_path), "cf2", 75).read() == ""
+    (tmp_path / "cf1@75.stopped").write_bytes(b"\xff\x00")
+    assert StopFile(str(tmp_path), "cf1", 75).read() == "\ufffd", "a damaged file is a stop"
+    (tmp_path / "cf1@75.stopped").write_bytes(b"\x00" * 5_000_000)
+    assert StopFile(str(tmp_path), "cf1", 75).read() == "emergency stop"
+    StopFile(str(tmp_path), "cf1", 75).clear()
+    assert StopFile(str(tmp_path), "cf1", 75).read() == ""
+    (tmp_path / "cf1@75.stopped").symlink_to(tmp_path / "gone")
+    assert "leads nowhere" in StopFile(str(tmp_path), "cf1", 75).read()
+    os.mkfifo(tmp_path / "cf2@75.stopped")
     with pytest.raises(OSError):
-        StopFile(str(tmp_path), "cf2").write("it would wait for who reads")
-    assert "cf2.stopped is no file" in StopFile(str(tmp_path), "cf2").read()
+        StopFile(str(tmp_path), "cf2", 75).write("it would wait for who reads")
+    assert "cf2@75.stopped is no file" in StopFile(str(tmp_path), "cf2", 75).read()
+
+
+def test_a_reset_in_one_ros_domain_leaves_the_stop_of_the_robot_of_this_name_in_another(tmp_path):
+    ours, other = (StopFile(str(tmp_path), "cf1", domain) for domain in (75, 76))
+    ours.write("a person")
+    assert not other.read(), "it was not stopped"
+    other.write("another person")
+    other.clear()
+    assert ours.read() == "a person" and not other.read()
+    assert stops_elsewhere(str(tmp_path), "cf1", 76) == {75: "a person"}
+    assert stops_elsewhere(str(tmp_path), "cf1", 75) == stops_elsewhere(str(tmp_path), "cf", 76) == {}
+
+
+def test_a_stop_that_was_kept_without_its_ros_domain_holds_in_all_until_a_reset(tmp_path):
+    (tmp_path / "cf1.stopped").write_text("a person\n")
+    stops = [StopFile(str(tmp_path), "cf1", domain) for domain in (75, 76)]
+    assert [stop.read() for stop in stops] == ["a person"] * 2
+    stops[0].clear()
+    assert [stop.read() for stop in stops] == [""] * 2
 
 
 def test_a_stop_is_kept_also_where_its_folder_has_been_taken_away(tmp_path):
-    stop = StopFile(str(tmp_path / "stops"), "cf1")
+    stop = StopFile(str(tmp_path / "stops"), "cf1", 75)
     (tmp_path / "stops").rmdir()
     stop.write("a person")
     assert stop.read() == "a person"
@@ -276,4 +296,4 @@ def test_a_stop_is_kept_also_where_its_folder_has_been_taken_away(tmp_path):
 def test_a_folder_that_cannot_keep_a_stop_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
-        StopFile(str(tmp_path / "file"), "cf1")
+        StopFile(str(tmp_path / "file"), "cf1", 75)

@@ -38,7 +38,7 @@ def test_a_real_and_a_simulated_robot_come_up_and_the_real_one_is_stopped_at_the
     domain = free_domain_id()
     ros = ros_environment(domain)
     (tmp_path / "phalanx").mkdir()
-    (tmp_path / "phalanx" / "cf1.stopped").write_text("a person, 12:00\n")
+    (tmp_path / "phalanx" / f"cf1@{domain}.stopped").write_text("a person, 12:00\n")
     environment = os.environ | ros | {"XDG_STATE_HOME": str(tmp_path)}
     environment |= {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     command = [*COMMAND, str(tmp_path / "team.yaml"), "--out", str(tmp_path / "out")]
