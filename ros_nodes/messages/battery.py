@@ -68,6 +68,7 @@ class BatteryTopic:
         self._newest: BatteryState | None = None
         self._low_since_s: float | None = None
         self._low = 0  # messages in a row
+        self.empty = ""  # that it was so at its last word
         self.run_down = ""  # why the robot has to come down
 
     def hear(self, now_s: float) -> None:
@@ -82,13 +83,13 @@ class BatteryTopic:
         if not 0.0 <= message.percentage <= FULL or self._mailbox.publishers > 1:
             return
         if message.percentage >= self._lands:
-            self._low_since_s, self._low, self.run_down = None, 0, ""
+            self._low_since_s, self._low, self.empty, self.run_down = None, 0, "", ""
             return
+        self.empty = f"battery at {100 * message.percentage:.0f} %, below {100 * self._lands:.0f} %"
         self._low += 1
         self._low_since_s = now_s if self._low_since_s is None else self._low_since_s
         if self._low >= RUN_DOWN_MESSAGES and now_s - self._low_since_s >= RUN_DOWN_S:
-            charge = f"{100 * message.percentage:.0f} %"
-            self.run_down = f"battery at {charge}, below {100 * self._lands:.0f} % for over {RUN_DOWN_S:g} s"
+            self.run_down = f"{self.empty} for over {RUN_DOWN_S:g} s"
 
     def too_empty(self) -> str:
         """As the function of this name."""

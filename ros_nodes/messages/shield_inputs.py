@@ -112,6 +112,10 @@ class ShieldInputs:
         """That an emergency stop does not reach the robot's motors, and what is left; or an empty string."""
         return self._device.motors_go_on()
 
+    def keeps_from_reset(self) -> str:
+        """What a reset would not end: also a battery that is not known yet to be empty for long; or nothing."""
+        return self.lasting_trouble() or self._battery.empty
+
     def device_waits(self) -> str:
         """Why the robot's own controller does not act on commands yet, or an empty string."""
         return self._device.waits()

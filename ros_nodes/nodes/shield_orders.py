@@ -81,7 +81,7 @@ class ShieldOrders:
         if what == "start" and authority.state is State.ARMED and (missing := inputs.policy_missing()):
             return f"start: {missing}"
         if what == "reset" and authority.state in TROUBLE:
-            if trouble := inputs.lasting_trouble():
+            if trouble := inputs.keeps_from_reset():
                 return f"reset: {trouble}"
             if authority.state is State.STOPPED and (kept := self._forget_stop()):
                 return f"reset: {kept}"

@@ -77,6 +77,23 @@ def test_a_robot_whose_battery_runs_down_in_flight_lands_with_the_reason(tmp_pat
         assert rig.authority("cf1") == "LANDING"
 
 
+@pytest.mark.ros
+def test_a_reset_is_refused_with_an_empty_battery_also_where_something_else_came_first(tmp_path):
+    """Its first word of being empty counts: a PX4 lands by its own failsafe before the shield would have it land."""
+    with Rig(tmp_path, STANDS) as rig:
+        rig.start("cf1/shield", armed=False)
+        battery = rig.node.create_publisher(BatteryState, "/cf1/battery_state", qos.LATCHED)
+        battery.publish(BatteryState(percentage=0.03))
+        until = time.monotonic() + patience(5.0)
+        while "battery at 3 %" not in rig.asked("cf1", "arm"):
+            assert time.monotonic() < until
+        rig.ask("cf1", "estop")
+        assert rig.asked("cf1", "reset", within_s=1.0) == "reset: battery at 3 %, below 10 %"
+        assert rig.authority("cf1") == "STOPPED"
+        battery.publish(BatteryState(percentage=0.9))
+        rig.ask("cf1", "reset")
+
+
 class Topic:
     """A node and its mailbox, into which a test puts messages."""
 
