@@ -17,6 +17,7 @@ from ros_nodes.operation.monitor import Monitor
 from ros_nodes.operation.robot_monitor import DRIVER_SILENT, SILENT, STREAMS, Change
 
 RATES_S = 1.0  # between two looks at the rates
+BLINK_S = 0.05  # a fault that was over sooner is not said
 SHORT_AGAIN_S = 10.0  # between two lines of faults of one kind that come and go
 IN_THE_AIR = (State.LANDING.name, State.STARTING.name, State.POLICY.name)  # what a state of such a robot begins with
 TROUBLE = tuple(state.name for state in (State.LANDING, State.STOPPED, State.FAULT))
@@ -134,10 +135,11 @@ class TeamLog:
         said_s = self._short_s.setdefault((robot, ""), self._began_ns * 1e-9)
         self._short_s[robot, ""] = until_s = last["until_s"]
         kind, now_s = (robot, kind_of(last["fault"])), time.monotonic()
-        if until_s <= said_s or now_s < self._short_s.get(kind, -inf) + SHORT_AGAIN_S:
+        lasted_s = until_s - last["since_s"]  # what the fault is of may have begun before it was noticed
+        if until_s <= said_s or lasted_s < BLINK_S or now_s < self._short_s.get(kind, -inf) + SHORT_AGAIN_S:
             return []
         self._short_s[kind] = now_s
-        return [(robot, f"device: {last['fault']}, for {until_s - last['since_s']:.1f} s; it is well again")]
+        return [(robot, f"device: {last['fault']}; the fault lasted {lasted_s:.1f} s, it is well again")]
 
     def result(self) -> dict[str, Any]:
         """`events` and `failures` as of `phalanx deploy`, `rates_hz` while policies had their robots, and `courses`.

@@ -188,7 +188,7 @@ class RobotMonitor:
         said = [(self._label, late)] * bool(late) + [(label, reason)] * (label != self._label)
         found = [Change(time_ns * 1e-9, self.name, self._label, now, why) for now, why in said]
         self._label = label
-        self.changes += found
+        self.changes += [change for change in found if change.before]  # nobody saw when the first state began
         return found
 
     def _topic(self, name: str) -> str:

@@ -207,8 +207,8 @@ def test_a_fault_of_a_device_that_does_not_last_is_said_too_once_it_is_over_and_
         time.sleep(0.001)
         said += log.listen()
     assert said == [
-        ("x1", "device: link lost at 12:00, for 0.4 s; it is well again"),
-        ("x1", "device: freedrive, for 0.4 s; it is well again"),
+        ("x1", "device: link lost at 12:00; the fault lasted 0.4 s, it is well again"),
+        ("x1", "device: freedrive; the fault lasted 0.4 s, it is well again"),
     ]
 
 

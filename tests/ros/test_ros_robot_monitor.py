@@ -70,7 +70,9 @@ def test_a_delay_that_ended_with_a_change_of_state_is_not_given_as_its_reason():
         until = time.monotonic() + patience(20.0)
         while len(found) < 4 and time.monotonic() < until:
             found += robot.poll(time.time_ns())
+        seen = [(change["from"], change["to"]) for change in robot.snapshot(time.time_ns())["changes"]]
         node.destroy_node()
+    assert seen == [("ARMED", "ARMED"), ("ARMED", "FAULT"), ("FAULT", "FAULT")], "of the first nobody saw the change"
     assert [(change.before, change.after, change.reason) for change in found] == [
         ("", "ARMED", "asked for"),
         ("ARMED", "ARMED", "no measurement for 300 ms"),
