@@ -8,7 +8,16 @@ from typing import Any
 
 from hardware.spec import FlightModel, RobotSpec
 
-JOINT_QUANTITIES = ("home", "stiffness", "damping", "max_effort", "max_velocity", "armature", "friction")  # see Joint
+JOINT_UNITS = {  # see Joint; of a hinge, and of a slide
+    "home": ("rad", "m"),
+    "stiffness": ("N m/rad", "N/m"),
+    "damping": ("N m s/rad", "N s/m"),
+    "max_effort": ("N m", "N"),
+    "max_velocity": ("rad/s", "m/s"),
+    "armature": ("kg m^2", "kg"),
+    "friction": ("N m", "N"),
+}
+JOINT_QUANTITIES = tuple(JOINT_UNITS)
 GAINS = ("proportional", "integral", "derivative")  # of a RateLoop
 PARTS = {0: (), 2: ("first", "second"), 3: ("roll", "pitch", "yaw")}  # of a tuple of so many numbers
 FOLLOW = ("hover_thrust_n", "max_tilt_rad", "turn_lag_s")  # of a FlightModel, from mass, full thrust and rate loop

@@ -8,13 +8,15 @@ from deploy.bundle import BundleError, load_bundle
 from deploy.contract import Contract
 from deploy.contract.plant import allowed_values
 from hardware.names import nearest
-from hardware.plant import DELAYS, control_interface, plant_of
+from hardware.plant import DELAYS, JOINT_UNITS, control_interface, plant_of
 from hardware.spec import RobotSpec
 
 UNSTATED = (
     "states no plant, as files did before: gains, effort and velocity limits, armature, friction, home pose, mass and "
     "the ranges that it was trained for are not compared with this robot; export it again"
 )
+TRAINED_FOR_IT = "take a policy that was trained for this robot as it is, or state its own numbers in an overlay"
+OF_DRIVES = ("stiffness", "damping")  # of a joint
 Warn = Callable[[str], Any]
 
 
@@ -60,13 +62,15 @@ def check_robot(contract: Contract, spec: RobotSpec, name: str = "policy", warn:
     own_loop = not any("rate_loop" in field for field in stated)  # then the firmware's is none of the policy's
     if unstated := [field for field in found if field not in stated and not ("rate_loop" in field and own_loop)]:
         raise RobotMismatchError(f"{name}: does not state {unstated[0]}, which this robot has")
-    check_plant(contract, {field: found[field] for field in stated if field in found}, name)
+    check_plant(contract, {field: found[field] for field in stated if field in found}, name, todo=TRAINED_FOR_IT)
 
 
-def check_plant(contract: Contract, found: Mapping[str, float], name: str = "policy", who: str = "this robot") -> None:
+def check_plant(
+    contract: Contract, found: Mapping[str, float], name: str = "policy", who: str = "this robot", todo: str = ""
+) -> None:
     """Raise RobotMismatchError about `name` for what is `found`, named as in `hardware.plant`, beyond what was trained.
 
-    `who` has it; names that the contract does not know are refused too.
+    `who` has it, and what is `todo` about it; names that the contract does not know are refused too.
     """
     if contract.plant is None:
         return
@@ -79,9 +83,20 @@ def check_plant(contract: Contract, found: Mapping[str, float], name: str = "pol
             )
         low, high = allowed[field]
         if not low <= value <= high:
-            wrong.append(f"is for {field} from {low:.5g} to {high:.5g}, {who} has {value:.5g}")
+            what, unit = _in_words(field, contract)
+            wrong.append(f"is for {what} from {low:.5g} to {high:.5g}{unit and f' {unit}'}, {who} has {value:.5g}")
     if wrong:
-        raise RobotMismatchError(f"{name}: {wrong[0]}" + (f"; {len(wrong) - 1} more differ" if wrong[1:] else ""))
+        more = f" ({len(wrong) - 1} more differ)" if wrong[1:] else ""
+        raise RobotMismatchError(f"{name}: {wrong[0]}{more}{todo and f': {todo}'}")
+
+
+def _in_words(field: str, contract: Contract) -> tuple[str, str]:
+    """A number of the plant and its unit, which is empty where its name ends in it."""
+    joint, _, quantity = field.rpartition(".")
+    if joint not in contract.robot.joint_names:
+        return field, ""
+    slides = any(channel.name == joint and channel.unit == "m" for channel in contract.robot.channels)
+    return f"{'drive ' * (quantity in OF_DRIVES)}{quantity} of {joint}", JOINT_UNITS[quantity][slides]
 
 
 def check_driver(

@@ -49,6 +49,7 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> tuple[Robot,
         key = "type"
         kind = absolute(robot.type, folder) if robot.type.endswith(SUFFIX) else robot.type
         spec = load_robot(kind or usual or contract.robot.name)
+        key = "type" if robot.type else "bundle"
         check_robot(contract, spec, bundle)
         key = "group"
         group = contract.group or spec.name

@@ -107,7 +107,7 @@ def test_a_file_that_says_another_order_of_joints_or_other_gains_is_refused_by_t
     other = replace(contract, robot=replace(contract.robot, joint_names=tuple(joints)))
     stiff = tuple(replace(joint, stiffness=1.5 * joint.stiffness) for joint in plant.joints)
     strong = replace(contract, plant=replace(plant, joints=stiff))
-    for spoilt, says in ((other, "joint"), (strong, r"joint1\.stiffness from .* this robot has")):
+    for spoilt, says in ((other, "joint"), (strong, "drive stiffness of joint1 from .* N m/rad, this robot has")):
         with pytest.raises(ValueError, match=says) as refused:
             verify(save_edited(ZOO / "reach.onnx", tmp_path / "spoilt.onnx", lambda graph: None, spoilt), FEW)
         if spoilt is strong:

@@ -1,14 +1,18 @@
 """Drivers of a team file: options, devices, and what they do not measure; refused in one line."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 pytest.importorskip("rclpy")
+from pd_bundle import pd_contract, save_pd_bundle
 from test_team_file import BALL, HOVER, ZOO, write
 
 from deploy.bundle import BundleError
+from deploy.contract import make_plant
 from deploy.runtime.compatibility import check_driver
+from hardware import load_robot
 from ros_nodes.plans.team import TeamError
 from ros_nodes.plans.team_file import load_team
 
@@ -155,3 +159,12 @@ def test_what_a_driver_does_not_measure_is_refused_to_who_needs_it(tmp_path):
         load(f"robots: [{g1 % 'g1'}, {g1 % 'g2'}]")
     with pytest.raises(BundleError, match=r"hover.onnx: needs base_pos and base_lin_vel, which its driver does not me"):
         check_driver(str(HOVER), {}, unmeasured=("base_lin_vel", "base_pos", "joint_pos"))
+
+
+def test_a_policy_for_other_numbers_than_its_robots_is_named_as_such_and_no_type_that_the_file_does_not_have(tmp_path):
+    spec = load_robot("crazyflie")
+    slow = replace(spec, flight=replace(spec.flight, rotor_time_constant_s=0.06))
+    save_pd_bundle(tmp_path / "slow.onnx", pd_contract(plant=make_plant(slow, {})))
+    says = r"robots\[0\]\.bundle of cf1: \S+slow.onnx: is for flight.rotor_time_constant_s .*: take a policy that"
+    with pytest.raises(TeamError, match=says):
+        load_team(write(tmp_path, "robots: [{name: cf1, bundle: slow.onnx}]"))
