@@ -13,6 +13,7 @@ from phalanx.progress import make_progress
 from phalanx.verification.records import check_replaced, renew_records, write_records
 from phalanx.verification.verdict import (
     actuators_in_words,
+    cannot_show,
     figures_of,
     gate_in_words,
     next_step,
@@ -103,13 +104,16 @@ def verify(
     for file, bundle in bundles.items():
         warn_of_unstated(file, bundle)
     from policies.evaluation.margins import MarginCfg, plan_margins
-    from policies.evaluation.verify import VerifyCfg, starts_of
+    from policies.evaluation.verify import VerifyCfg, starts_of, too_few_asked
     from policies.evaluation.verify import verify as check
 
     cfg = VerifyCfg(num_worlds=episodes, teams=robots or None, overlay=overlay)
     pushed = MarginCfg(margin_episodes or MarginCfg.episodes, only=only) if margins else None
     if record and not replace:
         check_replaced(bundles, starts_of(contracts[0], cfg), pushed)
+    if few := too_few_asked(contracts[0], cfg):  # before minutes of flight
+        said = f"{cannot_show(starts_of(contracts[0], cfg), *few)}; this ends as not shown at best"
+        err.print(f"[yellow]warning:[/] {said}", soft_wrap=True)
     if pushed:
         from policies.evaluation.flight_advice import advise
 

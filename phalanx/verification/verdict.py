@@ -136,8 +136,13 @@ def why_not_shown(verdict: Mapping[str, Any]) -> str:
     """What it means that more starts succeeded than are asked for, and that they do not show it."""
     if least := too_few_starts(verdict):
         limit = next(gate["limit"] for gate in verdict["gates"] if not gate["passed"])
-        return f"{verdict['episodes']} episodes cannot show {limit:g}: at least {least} are needed"
+        return cannot_show(verdict["episodes"], limit, least)
     return f"{verdict['episodes']} starts show no more than that; more of them may: --episodes"
+
+
+def cannot_show(episodes: int, limit: float, least: int) -> str:
+    """That so few starts show no success of `limit`, whatever they give."""
+    return f"{episodes} episodes cannot show {limit:g}: at least {least} are needed"
 
 
 def _is_likely(verdict: Mapping[str, Any], gate: Mapping[str, Any]) -> bool:

@@ -24,7 +24,7 @@ from hardware import load_robot
 from hardware.ranges import check_fields, check_range
 from policies.checkpoint import load_checkpoint
 from policies.evaluation.actuation import ActuatorWatch, measure_steps
-from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, group_of, load_team, starts_for
+from policies.evaluation.evaluate import HELD_OUT_SEED, evaluate, fewest_for, group_of, load_team, starts_for
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.evaluation.trained import controllers_of, trained_task
 from policies.evaluation.way import OnShare, Way
@@ -172,7 +172,18 @@ def starts_of(contract: Contract, cfg: VerifyCfg) -> int:
     """Held-out starts that are flown in each team: as asked, or as many as can show what the task asks for."""
     if cfg.num_worlds is not None:
         return cfg.num_worlds
-    return starts_for(load_task(contract.task).min_success if cfg.min_success is None else cfg.min_success)
+    return starts_for(_least_success(contract, cfg))
+
+
+def too_few_asked(contract: Contract, cfg: VerifyCfg) -> tuple[float, int] | None:
+    """The success that the starts of `cfg` cannot show even without a failure, and how many it takes; else None."""
+    least = _least_success(contract, cfg)
+    fewest = fewest_for(least) if least < 1.0 else 0
+    return (least, fewest) if starts_of(contract, cfg) < fewest else None
+
+
+def _least_success(contract: Contract, cfg: VerifyCfg) -> float:
+    return load_task(contract.task).min_success if cfg.min_success is None else cfg.min_success
 
 
 def team_sizes(contract: Contract, cfg: VerifyCfg) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from phalanx.demo import stages
 from phalanx.folders import check_files_out, fresh_folder, results_folder, with_room
 from phalanx.train_options import FLAGS, VALUED
 from phalanx.verification.verdict import warn_of_size
+from policies.evaluation.verify import VerifyCfg, too_few_asked
 
 
 def test_the_version_is_that_of_the_package():
@@ -272,6 +273,15 @@ def test_a_run_is_played_and_evaluated_as_a_file_is(tmp_path):
     done = here("train", "--resume", str(run), "--film")
     assert done.returncode == 0 and "no film of the best policies: " in done.stderr, "training is over all the same"
     assert_one_line_error(here("play", str(run), str(ZOO / "hover.onnx")), "give it alone")
+
+
+def test_verify_says_before_it_flies_that_so_few_starts_cannot_show_what_is_asked():
+    done = here("verify", str(ZOO / "hover.onnx"), "--episodes", "2")
+    few = "warning: 2 episodes cannot show 0.99: at least 381 are needed; this ends as not shown at best"
+    assert done.stderr.splitlines()[0] == few and "not shown" in done.stdout
+    contract = load_bundle(ZOO / "hover.onnx").contract
+    assert too_few_asked(contract, VerifyCfg(num_worlds=380)) == (0.99, 381)
+    assert too_few_asked(contract, VerifyCfg(num_worlds=381)) is too_few_asked(contract, VerifyCfg()) is None
 
 
 @pytest.fixture
