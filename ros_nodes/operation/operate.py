@@ -24,6 +24,7 @@ from ros_nodes.messages.diagnostics import HEARD, REFUSED, TAKES, ShieldMode, va
 from ros_nodes.messages.local_orders import Outcome
 from ros_nodes.messages.names import POLICY_STATUS
 from ros_nodes.messages.scene import NO_SCENE, read_surroundings
+from ros_nodes.messages.topics import VELOCITY, command_topic
 from ros_nodes.operation.ask import ANSWER_S, LOOK_S, answers_of, why_silent
 from ros_nodes.operation.operator import MissionNode
 
@@ -53,14 +54,19 @@ def send_goal(
     node, executor = _node(robots, domain)
     policies = {robot: Mailbox(node, DiagnosticArray, f"/{robot}/{POLICY_STATUS}", qos.LATCHED) for robot in robots}
     until_s = time.monotonic() + ANSWER_S
-    listens, bounds = set[str](), {robot: _Bounds(node, robot) for robot in robots}
+    listens, takes, no_goals = set[str](), dict[str, str](), set[str]()
+    bounds = {robot: _Bounds(node, robot) for robot in robots}
     known = False
-    while time.monotonic() < until_s and not (listens.issuperset(robots) and "?" not in node.modes and known):
+    while time.monotonic() < until_s and not (
+        (listens | no_goals).issuperset(robots) and "?" not in node.modes and known
+    ):
         executor.spin_once(timeout_sec=LOOK_S)
         node.update()
         known = all([each.is_known() for each in bounds.values()])  # each is asked at once
         listens |= {robot for robot in robots if _takes_goals(node, robot)}
-        if lacking := _lacking(node, robots, listens, bounds):
+        takes |= _commands_of(policies)
+        no_goals = {robot for robot in takes if _no_goal(robot, takes[robot])}
+        if lacking := _lacking(node, robots, listens | no_goals, bounds):
             waits_for(f"discovery of {lacking}")
     time.sleep(NEWEST_S)
     node.update()
@@ -68,8 +74,10 @@ def send_goal(
     outcomes = {robot: _takes_goal(robot in listens, shields[robot], bounds[robot].why_not(goal_m)) for robot in robots}
     gone = [robot for robot in robots if robot not in listens and shields[robot].state == "?"]
     outcomes |= {robot: Outcome(False, why_silent(node, robot)) for robot in gone}
+    takes |= _commands_of(policies)
+    outcomes |= {robot: Outcome(False, how) for robot in takes if (how := _no_goal(robot, takes[robot]))}
     if quat is not None:
-        outcomes |= {r: refusal for r in robots if outcomes[r].done and (refusal := _takes_no_quat(policies[r]))}
+        outcomes |= {r: no for r in robots if outcomes[r].done and (no := _takes_no_quat(takes.get(r, "")))}
     taken = [robot for robot in robots if outcomes[robot].done]
     waits_for(answers_of(taken))
     said = _send_until_heard(node, {robot: policies[robot] for robot in taken}, goal_command(goal_m, quat))
@@ -171,12 +179,29 @@ def _takes_goal(listens: bool, shield: ShieldMode, outside: str = "") -> Outcome
     return Outcome(True, "" if shield.state in ASKING else f"kept for its start: the robot is {shield.state}")
 
 
-def _takes_no_quat(policy: Mailbox) -> Outcome | None:
-    """That its policy takes goals without an orientation, where its last status says so; it would be ignored."""
-    takes = [value_of(TAKES, said) for said, _ in policy.drain()]
-    if not takes or not takes[-1] or "goal_quat" in takes[-1].split(", "):
+def _commands_of(policies: Mapping[str, Mailbox]) -> dict[str, str]:
+    """The commands, by name, that policies take, as far as they have said it since the last call."""
+    said = {robot: [value_of(TAKES, message) for message, _ in box.drain()] for robot, box in policies.items()}
+    return {robot: takes[-1] for robot, takes in said.items() if takes and takes[-1]}
+
+
+def _no_goal(robot: str, takes: str) -> str:
+    """How a policy is commanded that `takes` these commands, where a goal is none of them; or an empty string."""
+    names = takes.split(", ")
+    if "goal_pos" in names or "goal_quat" in names:
+        return ""
+    if "velocity" not in names:
+        topics = " and ".join(f"/{robot}/{command_topic(name)}" for name in names)
+        return f"goal: its policy takes {takes}, and no goal; publish on {topics}"
+    how = f"ros2 topic pub -r 10 /{robot}/{VELOCITY} geometry_msgs/msg/TwistStamped '{{twist: {{linear: {{x: 0.3}}}}}}'"
+    return f"goal: its policy takes {takes}, and no goal; as long as it is to move: {how}, or a joystick (docs/ros2.md)"
+
+
+def _takes_no_quat(takes: str) -> Outcome | None:
+    """That a policy that `takes` these commands takes no orientation, which it would ignore; "" where not known."""
+    if not takes or "goal_quat" in takes.split(", "):
         return None
-    return Outcome(False, f"goal: its policy takes {takes[-1]}, and no orientation; give it without --quat")
+    return Outcome(False, f"goal: its policy takes {takes}, and no orientation; give it without --quat")
 
 
 def _node(robots: Sequence[str], domain: int | None) -> tuple[MissionNode, SingleThreadedExecutor]:

@@ -94,6 +94,20 @@ def test_robots_are_armed_started_sent_to_a_goal_and_landed(tmp_path):
         assert operate("goal", "cf1", "--at", "0.3", "0", "1.3") == (1, stopped)
 
 
+def test_a_goal_for_a_policy_that_takes_a_velocity_says_at_once_how_it_is_commanded(tmp_path):
+    with Rig(tmp_path, mission=standing([[0.0, 0.0, 0.0, 0.0]], load_robot("g1")), bundle=ZOO / "velocity.onnx") as rig:
+        rig.start("simulated_robots", "g1_1/policy", "g1_1/shield", armed=False)
+        began_s = time.monotonic()
+        done = phalanx(
+            "operate", "goal", "g1_1", "--domain", str(rig.node.context.get_domain_id()), "--at", "1", "0", "0"
+        )
+        took_s = time.monotonic() - began_s
+    how = "ros2 topic pub -r 10 /g1_1/cmd_vel geometry_msgs/msg/TwistStamped '{twist: {linear: {x: 0.3}}}'"
+    said = f"g1_1: goal: its policy takes velocity, and no goal; as long as it is to move: {how}, or a joystick"
+    assert done.returncode == 1 and said in done.stdout + done.stderr, done
+    assert took_s < patience(8.0), "it waited 12 s for one that listens"
+
+
 def test_an_arm_has_no_fence_and_gets_no_goal_in_what_its_shield_keeps_out_of(tmp_path):
     around = {"surroundings": '{"scene": {"obstacles": [{"name": "lamp", "pose": [0.4, 0, 0.4, 0], "radius": 0.1}]}}'}
     mission = standing([[0.0, 0.0, 0.0, 0.0]], load_robot("panda"))
