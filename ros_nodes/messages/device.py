@@ -18,6 +18,7 @@ ARMED, FAULT = "armed", "fault"
 EVERY_NS = 1_000_000_000
 AGAIN_NS = 10_000_000_000  # between two of a log's lines that differ in their numbers only
 LONGEST = 200  # characters of a fault
+OWN_FAILSAFE = "by its own failsafe"  # which an emergency stop reaches
 TAKEN = "flown in mode "  # begins the fault of a drone that obeys somebody else, or its own failsafe
 MOTORS_GO_ON = "its motors go on: who took it over keeps it, and the kill switch of its remote control is what is left"
 
@@ -89,7 +90,8 @@ class DeviceTopic:
 
     def motors_go_on(self) -> str:
         """That an emergency stop did not reach the motors, for somebody else has the robot; or an empty string."""
-        return MOTORS_GO_ON if self.hear().startswith(f"device: {TAKEN}") else ""
+        said = self.hear()
+        return MOTORS_GO_ON if said.startswith(f"device: {TAKEN}") and OWN_FAILSAFE not in said else ""
 
     def waits(self) -> str:
         """Why the device does not act on commands yet; empty where it does, and where no driver says anything."""

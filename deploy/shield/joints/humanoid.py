@@ -198,7 +198,7 @@ class HumanoidFallback(JointFallback):
         if self._standby is None or not self._is_new:
             return False
         if self._goes_home:
-            self._goes_home = bool((self._pose != self._home).any())
+            self._goes_home = not np.array_equal(self.hold(state), self._home)
         else:
             self._goes_home = bool(np.abs(self._measured(state) - self._home)[self._legs].max() > FAR_RAD)
         return self._goes_home
