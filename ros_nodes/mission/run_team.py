@@ -33,7 +33,7 @@ from ros_nodes.plans.team_mission import team_mission
 WATCH_S = 0.1
 SILENCE_S = 10.0  # after the end of a process in which its robots are found to be silent
 WAITS_S = 5.0  # after all nodes are up, what keeps a simulated robot from being armed is said
-LAND_IT = "land it by its remote control, whose kill switch stops them"
+LAND_IT = "nothing here stops its motors; land it by its remote control, whose kill switch stops them"
 LANDING_S = 30.0  # for a shield that brings its robot down before it ends
 
 
@@ -167,10 +167,7 @@ class _RunningTeam:
         if self._shields:
             self._log.end()
             self._listen()
-            left = self._log.left_alone()
-            if self._armable_s is None:  # who was not heard has not been armed either
-                left = {name: "not armed" for name in self._team if name not in self._log.heard()} | left
-            self._listener.stops(len(self._processes), left)
+            self._listener.stops(len(self._processes), self._log.left_alone(self._armable_s is not None))
         took_s = self._age_s
         used = self._processes.cpu_s()
         if self._simulated and (self._waits or took_s > ARM_S):
@@ -196,10 +193,9 @@ class _RunningTeam:
                 each["why"] += "; Ctrl-C was pressed a second time"
         result["failures"] = sorted([*seen, *self._failures], key=lambda failure: failure["t_s"])
         left = self._not_held(result["events"])
-        taken = {name: f"{why}; nothing here stops its motors" for name, why in self._log.taken().items()}
         left |= {each["robot"]: each["why"] for each in seen if each["why"].startswith(NOT_DOWN)}
         result["left"] = {name: f"{why}; {self._last_resort(name)}" for name, why in left.items()}
-        result["left"] |= {name: f"{why}; {LAND_IT}" for name, why in taken.items()}
+        result["left"] |= {name: f"{why}; {LAND_IT}" for name, why in self._log.taken().items()}
         return result
 
     def _not_held(self, events: Sequence[Mapping[str, Any]]) -> dict[str, str]:

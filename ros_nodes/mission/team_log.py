@@ -82,14 +82,16 @@ class TeamLog:
                 self._taken.pop(robot["robot"], None)
         return dict(self._taken)
 
-    def heard(self) -> list[str]:
-        """Robots of which anything was heard."""
-        return [robot["robot"] for robot in self._monitor.snapshot()["robots"]]
+    def left_alone(self, was_up: bool) -> dict[str, str]:
+        """Robots that neither Ctrl-C nor an emergency stop moves, and what each is, such as "not armed".
 
-    def left_alone(self) -> dict[str, str]:
-        """Robots that neither Ctrl-C nor an emergency stop moves, and what each is, such as "not armed"."""
+        Of a team that never `was_up` those that were not heard are among them.
+        """
         found = {robot: f"{said}, and stays so: nothing here stops its motors" for robot, said in self.taken().items()}
-        for robot in self._monitor.snapshot()["robots"]:
+        robots = self._monitor.snapshot()["robots"]
+        heard = {robot["robot"] for robot in robots}
+        found |= {name: AS_IT_IS[State.DISARMED.name] for name in self._team if not (was_up or name in heard)}
+        for robot in robots:
             is_damped = robot["state"] == State.FAULT.name and robot.get("mode") == DAMPED
             if is_damped or robot["state"] in AS_IT_IS:
                 found.setdefault(robot["robot"], "damped" if is_damped else AS_IT_IS[robot["state"]])

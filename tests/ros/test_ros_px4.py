@@ -96,9 +96,7 @@ def test_who_takes_it_over_by_hand_keeps_it_until_a_person_acts(tmp_path):
 
 
 @pytest.mark.parametrize("is_stopped", [False, True])
-def test_a_deployment_whose_drone_is_flown_by_its_pilot_promises_nothing_of_it_and_says_who_has_it(
-    tmp_path, is_stopped
-):
+def test_a_deployment_whose_drone_is_flown_by_hand_promises_nothing_of_it_and_says_who_has_it(tmp_path, is_stopped):
     """It was said to land, or to fall; and an emergency stop to have stopped it."""
     ros = ros_environment(free_domain_id())
     environment = os.environ | ros | {"XDG_STATE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}

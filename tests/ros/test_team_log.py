@@ -205,11 +205,12 @@ def test_a_real_humanoid_that_ended_in_fault_is_left_to_a_person_and_no_simulate
 
 def test_who_is_not_armed_lies_damped_or_is_flown_by_somebody_else_is_left_as_it_is_and_no_other_robot():
     said, flown = Said(), "flown in mode POSCTL by its remote control"
-    log = TeamLog(said, ["a"])
+    log = TeamLog(said, ["a", "z"])
     robots = [("a", "FAULT", "DAMP", ""), ("b", "FAULT", "HOLD", ""), ("c", "DISARMED", "OFF", "")]
     robots += [("d", "POLICY", "NOMINAL", "link lost"), ("e", "FAULT", "OFF", flown)]
     said.robots = tuple(dict(zip(("robot", "state", "mode", "device"), each, strict=True)) for each in robots)
-    left = log.left_alone()
+    assert log.left_alone(False).items() - log.left_alone(True).items() == {("z", "not armed")}, "it was not heard"
+    left = log.left_alone(True)
     assert left.pop("e").startswith(flown) and left == {"a": "damped", "c": "not armed"}
     said.robots[4]["device"] = "its driver is silent for 4 s"  # it has ended
     assert log.taken() == {"e": flown}
