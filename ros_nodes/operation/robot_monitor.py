@@ -188,7 +188,7 @@ class RobotMonitor:
         said = [(self._label, late)] * bool(late) + [(label, reason)] * (label != self._label)
         found = [Change(time_ns * 1e-9, self.name, self._label, now, why) for now, why in said]
         self._label = label
-        self.changes += [change for change in found if change.before]  # nobody saw when the first state began
+        self.changes += [change for change in found if change.before]  # the first state is no change that was seen
         return found
 
     def _topic(self, name: str) -> str:

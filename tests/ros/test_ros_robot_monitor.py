@@ -72,7 +72,7 @@ def test_a_delay_that_ended_with_a_change_of_state_is_not_given_as_its_reason():
             found += robot.poll(time.time_ns())
         seen = [(change["from"], change["to"]) for change in robot.snapshot(time.time_ns())["changes"]]
         node.destroy_node()
-    assert seen == [("ARMED", "ARMED"), ("ARMED", "FAULT"), ("FAULT", "FAULT")], "of the first nobody saw the change"
+    assert seen == [("ARMED", "ARMED"), ("ARMED", "FAULT"), ("FAULT", "FAULT")], "the first is no change"
     assert [(change.before, change.after, change.reason) for change in found] == [
         ("", "ARMED", "asked for"),
         ("ARMED", "ARMED", "no measurement for 300 ms"),
