@@ -210,7 +210,7 @@ def _said(driver: Driver, least_charge: float, busy: str) -> Iterator[tuple[str,
     if isinstance(driver, HasStatus):
         status = driver.read_status()
         hint = "" if not (status.fault or status.armed) else "put that right first; a device with a fault is not armed"
-        if busy and OF_TIME.search(status.fault) and not status.fault.startswith(TAKEN):
+        if busy and OF_TIME.search(status.fault) and TAKEN not in status.fault:
             hint = f"{busy}; else {hint}"
         if status.armed and not status.fault:
             hint = "somebody else has it: end that first"

@@ -19,7 +19,7 @@ EVERY_NS = 1_000_000_000
 AGAIN_NS = 10_000_000_000  # between two of a log's lines that differ in their numbers only
 LONGEST = 200  # characters of a fault
 OWN_FAILSAFE = "by its own failsafe"  # which an emergency stop reaches
-TAKEN = "flown in mode "  # begins the fault of a drone that obeys somebody else, or its own failsafe
+TAKEN = "flown in mode "  # in the fault of a drone that obeys somebody else, or its own failsafe
 MOTORS_GO_ON = "its motors go on: who took it over keeps it, and the kill switch of its remote control is what is left"
 
 
@@ -91,7 +91,7 @@ class DeviceTopic:
     def motors_go_on(self) -> str:
         """That an emergency stop did not reach the motors, for somebody else has the robot; or an empty string."""
         said = self.hear()
-        return MOTORS_GO_ON if said.startswith(f"device: {TAKEN}") and OWN_FAILSAFE not in said else ""
+        return MOTORS_GO_ON if TAKEN in said and OWN_FAILSAFE not in said else ""
 
     def waits(self) -> str:
         """Why the device does not act on commands yet; empty where it does, and where no driver says anything."""

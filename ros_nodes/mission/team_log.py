@@ -12,7 +12,7 @@ from deploy.shield.authority import ASKED, ASKED_TO_END, AT_REST, State
 from deploy.shield.drone.distance import OUTSIDE
 from deploy.shield.fallback import Mode
 from ros_nodes.lifecycle.log_lines import kind_of
-from ros_nodes.messages.device import MOTORS_GO_ON, TAKEN
+from ros_nodes.messages.device import MOTORS_GO_ON, OWN_FAILSAFE, TAKEN
 from ros_nodes.operation.monitor import Monitor
 from ros_nodes.operation.robot_monitor import DRIVER_SILENT, SILENT, STREAMS, Change
 
@@ -76,8 +76,8 @@ class TeamLog:
         """Robots that somebody else has, as far as their drivers said last, and in which words."""
         for robot in self._monitor.snapshot()["robots"]:
             said = robot.get("device") or ""
-            if said.startswith(TAKEN):
-                self._taken[robot["robot"]] = said
+            if TAKEN in said and OWN_FAILSAFE not in said:
+                self._taken[robot["robot"]] = said[said.index(TAKEN) :]
             elif not said.startswith(DRIVER_SILENT):
                 self._taken.pop(robot["robot"], None)
         return dict(self._taken)

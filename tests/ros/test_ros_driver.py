@@ -258,7 +258,7 @@ def silent_node(monkeypatch, ticks_s: Iterable[float | None], slept_s: Iterable[
     node._period_s, node._command_timeout_s, node._about = 0.1, 0.5, None
     node._own_status = node._measurements = nothing
     node.clock = SimpleNamespace(now_ns=lambda: round(next(slept) * 1e9))
-    node._bolted = node._battery = node._read_status = None
+    node._bolted = node._battery = node._read_status = node._here = None
     node._name, node._device = "cf1", SimpleNamespace(update=lambda *_: None)
     monkeypatch.setattr(node, "get_logger", lambda: SimpleNamespace(error=lambda text: None))
     node._driver = SimpleNamespace(read=lambda: SimpleNamespace(age=0.0), stop=lambda: None)
