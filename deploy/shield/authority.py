@@ -127,10 +127,10 @@ class Authority:
         self._unseen_s = self._unseen_s + elapsed_s if self.shield.blind() else 0.0
         if self.state is State.DISARMED:
             self._unready = self.shield.unready()
-        if self.policy_waits and self.state is State.POLICY and "request" in report.reason:
-            report = replace(report, reason=f"{report.reason}: {self.policy_waits}")
+        if waits := self.state is State.POLICY and "request" in report.reason and self.policy_waits:
+            report = replace(report, reason=f"{report.reason}: {waits}")
         if report.latched and self.state in FLOWN:
-            late = self._lateness() if TOO_OLD in report.reason else ""
+            late = self._lateness() if TOO_OLD in report.reason and not waits else ""
             self._trouble = "; ".join(filter(None, [report.reason, late]))
             self._become(State.LANDING, self._trouble)
         elif self.state is State.LANDING:

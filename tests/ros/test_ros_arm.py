@@ -124,7 +124,8 @@ def test_an_arm_follows_a_tracked_cube_and_holds_when_it_is_not_tracked(rig):
         turned(rig, tracker, joints, 0, tracker.bearing)
     rig.watch("panda_1", 1.5)  # the tracker is silent
     assert rig.mode("panda_1") == "HOLD"
-    assert "ms old: no current message of objects: cube" in rig.node.shields[0].reason
+    reason = rig.node.shields[0].reason
+    assert reason.startswith("request ") and reason.endswith("limit 100 ms: no current message of objects: cube")
     before = joints.now()
     rig.watch("panda_1", 0.5)
     np.testing.assert_allclose(joints.now(), before, atol=0.01)
