@@ -18,7 +18,7 @@ from ros_nodes.simulation.simulated_team import SimulatedTeam
 from sim.noise import Noise
 from sim.tasks import load_task
 
-PANDA, G1 = load_robot("panda"), load_robot("g1")
+PANDA, H1 = load_robot("panda"), load_robot("h1")
 
 
 def test_an_arm_stands_where_it_is_bolted_and_holds_its_last_target_in_silence():
@@ -49,18 +49,18 @@ def test_fingers_that_mirror_each_other_start_where_they_belong():
 
 
 def test_a_humanoid_stands_while_it_is_told_to_and_sinks_without_stiffness_in_silence():
-    team = SimulatedTeam(standing([[0.0, 0.0, G1.home_height_m, 1.0]], G1), DT)
+    team = SimulatedTeam(standing([[0.0, 0.0, H1.home_height_m, 1.0]], H1), DT)
     now_s = fly(team, 0.0, 0.3)
-    now_s = fly(team, now_s, 2.0, np.array(G1.home_target))
-    assert team.true_poses()[0, 2] > 0.95 * G1.home_height_m
+    now_s = fly(team, now_s, 2.0, np.array(H1.home_target))
+    assert team.true_poses()[0, 2] > 0.95 * H1.home_height_m
     now_s = fly(team, now_s, DAMP_AFTER_S)
     before = team.true_poses()[0, 2]
-    assert before > 0.95 * G1.home_height_m
+    assert before > 0.95 * H1.home_height_m
     now_s = fly(team, now_s, 0.4)
     fallen = before - team.true_poses()[0, 2]
     assert 0.005 < fallen < 0.5 * 9.81 * 0.4**2 / 2  # it gives way, but does not drop
     fly(team, now_s, 4.0)
-    assert team.true_poses()[0, 2] < 0.6 * G1.home_height_m
+    assert team.true_poses()[0, 2] < 0.6 * H1.home_height_m
     assert np.isfinite(team.robots[0].measure().joint_pos).all()
 
 
