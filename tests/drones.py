@@ -17,6 +17,7 @@ from hardware.rotation import rotate, rotate_inverse
 from hardware.spec import GRAVITY, RobotSpec
 from hardware.types import ActuatorCommand, DeviceStatus
 
+ABOVE = (0.0, 0.0, 0.8)  # m, where an X500 climbs to
 SPECS = {"crazyflie": load_robot("crazyflie"), "px4": load_robot("x500")}  # of each driver
 ADDRESSES = {"crazyflie": ("uri", "udp://127.0.0.1:{}"), "px4": ("link", "udpout:127.0.0.1:{}")}
 
@@ -113,3 +114,10 @@ def fly(driver: Driver, spec: RobotSpec, goal, seconds=5.0, until=lambda: False,
         driver.write(ActuatorCommand(np.concatenate([[spec.mass_kg * float(accel @ up)], rates])))
         time.sleep(0.02)
     return ages
+
+
+def climb_px4(device: Emulated, driver: Driver) -> None:
+    """Arm the X500 and fly it off the ground, towards `ABOVE`."""
+    arm(driver)
+    fly(driver, SPECS["px4"], ABOVE, patience(3.0), lambda: device.order()["position"][2] > 0.6)
+    assert device.order()["position"][2] > 0.6

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("pymavlink")
-from drones import SPECS, arm, bench, connected, flier, fly, rest, wait_until
+from drones import ABOVE, SPECS, arm, bench, climb_px4, connected, flier, fly, rest, wait_until
 from emulated import Emulated
 from patience import patience
 
@@ -17,7 +17,6 @@ from hardware.types import ActuatorCommand
 pytestmark = pytest.mark.real_time
 
 SPEC = SPECS["px4"]
-ABOVE = (0.0, 0.0, 0.8)  # m
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +41,6 @@ def vehicle(shared):
     """A device and its driver, both at rest."""
     rest(*shared)
     return shared
-
-
-def climb(device, driver) -> None:
-    arm(driver)
-    fly(driver, SPEC, ABOVE, patience(3.0), lambda: device.order()["position"][2] > 0.6)
-    assert device.order()["position"][2] > 0.6
 
 
 @pytest.mark.slow
@@ -99,7 +92,7 @@ def test_who_is_disarmed_while_px4_says_that_it_flies_is_landed_by_px4_and_can_s
     """Its shield takes it for landed, by a wrong height: motors that are cut, or idle, would let it fall."""
     device, driver = vehicle
     idle = ActuatorCommand(np.float32(SPEC.command_low))
-    climb(device, driver)
+    climb_px4(device, driver)
     driver.disarm()
 
     def goes_down(below_m: float) -> bool:
@@ -118,7 +111,7 @@ def test_who_is_disarmed_while_px4_says_that_it_flies_is_landed_by_px4_and_can_s
     wait_until(lambda: not device.order()["armed"], "PX4 did not disarm it", 6.0)
     wait_until(lambda: not driver.read_status().fault, driver.read_status)
     rest(device, driver)
-    climb(device, driver)
+    climb_px4(device, driver)
     driver.disarm()
     wait_until(lambda: device.order()["mode"] == "AUTO.LAND", "PX4 does not land it")
     driver.cut()
@@ -130,7 +123,7 @@ def test_who_is_disarmed_while_px4_says_that_it_flies_is_landed_by_px4_and_can_s
 def test_a_landing_that_px4_takes_for_flight_for_long_is_a_fault(vehicle):
     device, driver = vehicle
     device.order(parameters={"MPC_LAND_SPEED": 0.15})
-    climb(device, driver)
+    climb_px4(device, driver)
     driver.disarm()
     assert not driver.read_status().fault, "after each landing it says so for a second"
     wait_until(lambda: driver.read_status().fault, "nothing is said of it", 3.5)
@@ -143,7 +136,7 @@ def test_a_landing_that_px4_takes_for_flight_for_long_is_a_fault(vehicle):
 def test_who_takes_it_over_and_gives_it_back_has_no_motors_stopped_in_the_air(vehicle):
     """The shield disarms what left it. Given back at once it hears no set-points, and lands by PX4's own failsafe."""
     device, driver = vehicle
-    climb(device, driver)
+    climb_px4(device, driver)
     device.order(mode="POSCTL")
     fly(driver, SPEC, ABOVE, patience(3.0), until=lambda: "POSCTL" in driver.read_status().fault)
     driver.disarm()
@@ -173,7 +166,7 @@ FAULTS = [
 @pytest.mark.slow
 def test_a_device_that_takes_itself_back_says_why_and_a_pilot_keeps_it(vehicle):
     device, driver = vehicle
-    climb(device, driver)
+    climb_px4(device, driver)
     for order, back, fault in FAULTS:
         device.order(**order)
         begin = time.monotonic()

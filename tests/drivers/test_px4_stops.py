@@ -5,13 +5,11 @@ import time
 import pytest
 
 pytest.importorskip("pymavlink")
-from drones import SPECS, arm, bench, connected, fly, rest, wait_until
+from drones import arm, bench, climb_px4, connected, rest, wait_until
 from emulated import Emulated
 from patience import patience
 
 pytestmark = pytest.mark.real_time
-
-ABOVE = (0.0, 0.0, 0.8)  # m
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +25,10 @@ def vehicle(shared):
     return shared
 
 
-def climb(device, driver) -> None:
-    arm(driver)
-    fly(driver, SPECS["px4"], ABOVE, patience(3.0), lambda: device.order()["position"][2] > 0.6)
-    assert device.order()["position"][2] > 0.6
-
-
 @pytest.mark.slow
 def test_a_stop_in_the_air_is_final(vehicle):
     device, driver = vehicle
-    climb(device, driver)
+    climb_px4(device, driver)
     driver.cut()
     driver.arm()  # at once
     assert "an emergency stop goes on" in driver.read_status().fault
@@ -54,7 +46,7 @@ def test_a_stop_in_the_air_is_final(vehicle):
 @pytest.mark.parametrize("failsafe", ["battery", "no set-points"])
 def test_a_stop_while_px4s_own_failsafe_has_it_cuts_its_motors_in_the_air(vehicle, failsafe):
     device, driver = vehicle
-    climb(device, driver)
+    climb_px4(device, driver)
     device.order(**({"charge": 0.05} if failsafe == "battery" else {"parameters": {"COM_OBL_RC_ACT": 5}}))
     mode = "AUTO.LAND" if failsafe == "battery" else "AUTO.LOITER"
     wait_until(lambda: f"flown in mode {mode} by its own failsafe" in driver.read_status().fault, driver.read_status)
@@ -68,7 +60,7 @@ def test_a_stop_while_px4s_own_failsafe_has_it_cuts_its_motors_in_the_air(vehicl
 def test_who_has_landed_in_another_mode_with_idle_motors_can_be_stopped(vehicle, order, stop):
     device, driver = vehicle
     device.order(parameters={"COM_DISARM_LAND": 60.0})
-    climb(device, driver)
+    climb_px4(device, driver)
     device.order(**order)
     wait_until(lambda: device.order()["landed"], "it has not landed", 8.0)
     time.sleep(patience(0.4))
@@ -81,7 +73,7 @@ def test_who_has_landed_in_another_mode_with_idle_motors_can_be_stopped(vehicle,
 def test_a_stop_under_a_person_who_flies_waits_for_the_landing_and_says_so(vehicle):
     device, driver = vehicle
     device.order(parameters={"COM_DISARM_LAND": 60.0})
-    climb(device, driver)
+    climb_px4(device, driver)
     device.order(mode="POSCTL")
     wait_until(lambda: "POSCTL" in driver.read_status().fault, driver.read_status)
     driver.cut()
@@ -105,7 +97,7 @@ def test_a_short_or_wrong_word_of_where_it_is_has_it_not_disarmed_by_force_in_th
     """While PX4 lands it; and it is disarmed normally when it is down."""
     device, driver = vehicle
     device.order(parameters={"MPC_LAND_SPEED": 0.25})
-    climb(device, driver)
+    climb_px4(device, driver)
     driver.disarm()
     wait_until(lambda: device.order()["mode"] == "AUTO.LAND", "PX4 does not land it")
     time.sleep(0.4)  # an order to disarm has been denied
@@ -124,7 +116,7 @@ def test_a_short_or_wrong_word_of_where_it_is_has_it_not_disarmed_by_force_in_th
 @pytest.mark.slow
 def test_a_stop_in_the_air_that_is_said_again_at_once_still_stops_it(vehicle):
     device, driver = vehicle
-    climb(device, driver)
+    climb_px4(device, driver)
     driver.cut()
     driver.cut()
     wait_until(lambda: not device.order()["armed"], "its motors run on")
@@ -145,7 +137,7 @@ def test_who_never_says_whether_it_flies_is_disarmed_by_force_where_px4_denies_i
     with Emulated("px4") as device:
         device.order(says_landed=0, says_flying=0)
         driver = connected("px4", device.port)
-        climb(device, driver)  # PX4 knows that it flies and denies it, and it does not say so
+        climb_px4(device, driver)  # PX4 knows that it flies and denies it, and it does not say so
         driver.disarm()
         wait_until(lambda: not device.order()["armed"], "it was not disarmed where nothing is known")
         assert device.order()["forced"] > 0
