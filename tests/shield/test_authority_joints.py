@@ -81,11 +81,13 @@ def test_a_humanoid_that_is_asked_down_stands_until_a_person_disarms_it():
     assert robot.sent == sent
 
 
-@pytest.mark.parametrize("name", ["g1", "h1"])
-def test_a_humanoid_that_is_armed_is_stood_and_a_push_before_its_first_request_does_not_fell_it(name):
+@pytest.mark.parametrize(("name", "gains"), [("g1", 1.0), ("g1", 0.9), ("h1", 1.0)])
+def test_a_humanoid_that_is_armed_is_stood_and_a_push_before_its_first_request_does_not_fell_it(name, gains):
     for seed in range(6):
         spec, rng = load_robot(name), np.random.default_rng(seed)
         robot = OperatedStand(spec, np.array(spec.home) + rng.normal(0.0, 0.01, len(spec.home))).run(0.1)
+        robot.model.actuator_gainprm[robot.ctrl, 0] *= gains
+        robot.model.actuator_biasprm[robot.ctrl, 1] *= gains
         assert not robot.authority.arm()
         robot.run(0.5)
         angle = rng.uniform(0.0, 2.0 * np.pi)

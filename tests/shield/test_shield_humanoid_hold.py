@@ -116,6 +116,19 @@ def test_a_robot_whose_policy_has_asked_for_one_thing_only_stands_when_it_dies()
         assert Mode.DAMP not in robot.seen
 
 
+def test_a_g1_that_is_not_measured_for_a_while_right_after_it_was_armed_or_started_stays_on_its_feet():
+    for seed in range(6):
+        for starts in (False, True):
+            robot = Led("g1", seed).go(0.1)
+            robot.authority.arm()
+            robot.go(0.3, speaks=False)
+            if starts:
+                robot.authority.ask("start", robot.now_s)
+                robot.go(0.2)
+            robot.go(0.3, is_measured=False, speaks=starts).go(4.0, speaks=starts)
+            assert Mode.DAMP not in robot.seen
+
+
 def test_a_policy_that_walks_at_a_wall_before_it_is_given_the_robot_is_stopped_by_the_motion():
     """It is in the middle of its gait then: its first request does not say that it sets out."""
     robot = Led("g1").before_wall(0.7).go(0.1)

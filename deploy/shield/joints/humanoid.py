@@ -204,10 +204,9 @@ class HumanoidFallback(JointFallback):
         return self._goes_home
 
     def _homeward(self, state: RobotState, elapsed_s: float) -> np.ndarray:
-        step = HANGING_RAD_S * elapsed_s
-        self._pose = np.clip(self._home, self.hold(state) - step, self.hold(state) + step).astype(np.float32)
-        self._kept = self._pose  # from which the fallback policy goes on
-        return self._pose
+        pose, step = self.hold(state), HANGING_RAD_S * elapsed_s
+        self._pose = self._kept = np.clip(self._home, pose - step, pose + step).astype(np.float32)
+        return self._pose  # from which the fallback policy goes on
 
     def _stand(self, state: RobotState, sent: np.ndarray | None, elapsed_s: float) -> np.ndarray | None:
         """Targets (U,) of the fallback policy on its way to a stand; None where there is none, or it has not run.
