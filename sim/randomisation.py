@@ -186,6 +186,21 @@ def dropped_messages(robots: RobotGroup, worlds: Tensor, generator: torch.Genera
     robots.dropout[worlds] = _uniform((len(worlds),), share, generator)
 
 
+def camera(
+    robots: RobotGroup, worlds: Tensor, generator: torch.Generator, delay_s: Range, missing: Range, offset: Noise
+) -> None:
+    """How each robot finds objects: by pictures that are `delay_s` older than its own state, rounded to physics steps.
+
+    A share `missing` of the control steps has no new one, since a camera is slower or finds nothing; the last one
+    stands, and ages. Places and attitudes are all off by the same `offset`, normally distributed, as where a camera is
+    mounted is not known exactly.
+    """
+    state, count = robots.cameras.state, (len(worlds), robots.num_robots)
+    state["delay"][worlds] = _steps(robots, worlds, generator, delay_s, robots.cameras.most_delay)
+    state["missing"][worlds] = _uniform(count, missing, generator)
+    state["offset"][worlds] = torch.randn(*count, 12, generator=generator) * torch.tensor(offset.per_column(0))
+
+
 def _uniform(shape: tuple[int, ...], bounds: Range, generator: torch.Generator) -> Tensor:
     low, high = bounds
     if not (np.isfinite(low) and np.isfinite(high) and low <= high):

@@ -5,6 +5,7 @@ import torch
 
 from hardware.rotation import rotate_inverse, up_w
 from hardware.types import Peers, RobotState
+from sim.envs.cameras import Cameras
 from sim.envs.rate_loop import RateLoops
 from sim.noise import Noise, add_error, error_scale
 from sim.physics import Physics
@@ -35,14 +36,16 @@ class RobotGroup:
         first: int,
         team: int,
         rate_loops: RateLoops | None = None,
+        periods: int = 2,
     ):
         """Robots `first` and up of the `team` that hears each other; no delays, actuators at their nominal strength.
 
-        With `rate_loops` those turn commands into forces, in the place of the model's actuators.
+        With `rate_loops` those turn commands into forces, in the place of the model's actuators. Physics remembers
+        `periods` control steps.
         """
         self.group, self.robot, self.physics = group, group.robot, physics
         self.decimation, self.num_robots = decimation, group.num_robots
-        self.max_delay_steps = 2 * decimation - 1  # how far back physics remembers
+        self.max_delay_steps = 2 * decimation - 1  # of a robot's own state, and of what it is sent
         self.dt = float(physics.scene.model.opt.timestep)
         w, n, u, j = physics.num_worlds, self.num_robots, len(self.robot.channels), len(self.robot.joints)
         self.num_joints = j
@@ -56,6 +59,8 @@ class RobotGroup:
         self.rate_loops = rate_loops
         self.dropout = torch.zeros(w)  # share of messages between robots that are lost
         self.bias = torch.zeros(w, n, 12 + 2 * j)  # rad, m, ...: as Noise.per_column
+        objects, most_delay = len(physics.scene.objects), (periods - 2) * decimation
+        self.cameras = Cameras(w, n, objects, decimation * self.dt, most_delay)
         home = self.robot.home
         self._home, self.rest = torch.tensor(home), torch.tensor(rest_command(self.robot, home))
         self.sent = self.rest.expand(w, n, u).clone()
@@ -93,6 +98,15 @@ class RobotGroup:
         if self.rate_loops is not None:
             self.rate_loops.state = state
 
+    @property
+    def camera_state(self) -> dict[str, Tensor]:
+        """How these robots see objects and what they saw last, by name, (W, N, ...)."""
+        return self.cameras.state
+
+    @camera_state.setter
+    def camera_state(self, state: dict[str, Tensor]) -> None:
+        self.cameras.state = state
+
     def place(self, worlds: Tensor, start: Start, qpos: Tensor, qvel: Tensor, act: Tensor) -> None:
         """Write a start into qpos (K, nq), qvel (K, nv) and act (K, na): at home and at rest where nothing is said.
 
@@ -116,6 +130,7 @@ class RobotGroup:
         self.received[worlds] = torch.inf
         self.force[worlds] = 0.0
         self.lost[worlds] = False
+        self.cameras.start(worlds)
         if self.rate_loops is not None:
             self.rate_loops.start(worlds)
 

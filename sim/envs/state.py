@@ -50,6 +50,7 @@ class RobotsState:
     bias: Tensor
     lost: Tensor
     loop_state: dict[str, Tensor]  # of the rate loops; empty without
+    camera_state: dict[str, Tensor]
     sent: Tensor
     received: Tensor
     force: Tensor

@@ -8,6 +8,7 @@ import torch
 
 from hardware import load_robot
 from hardware.types import ActuatorCommand
+from sim import randomisation
 from sim.envs.agents import AgentGroup
 from sim.envs.bodies_near import bodies_near
 from sim.envs.faulty_term import check_terms, check_values, in_term
@@ -21,6 +22,7 @@ from sim.tracing import is_tracing
 from sim.tree import on_tensors
 
 Tensor = torch.Tensor
+CAMERA_PERIODS = 7  # control steps that are remembered where pictures are late: they may be 100 ms older at 50 Hz
 
 
 class TeamEnv:
@@ -58,7 +60,9 @@ class TeamEnv:
         self.control_dt = 1.0 / rates.pop()
         looped = [cfg.rate_loop for cfg in task.groups.values()]
         scene = task_scene(task, num_agents)
-        self.world = World(scene, num_envs, self.control_dt, engine, device, task.scene.downwash, looped)
+        terms = [term.func for cfg in task.groups.values() for term in cfg.randomisation.values()]
+        periods = CAMERA_PERIODS if randomisation.camera in terms else 2
+        self.world = World(scene, num_envs, self.control_dt, engine, device, task.scene.downwash, looped, periods)
         self.device = self.world.physics.device
         with on(self.device):
             self.groups = {

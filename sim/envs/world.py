@@ -11,7 +11,7 @@ from hardware.types import ActuatorCommand, ObjectState
 from sim.envs.downwash import add_downwash
 from sim.envs.rate_loop import RateLoops, take_over
 from sim.envs.robots import ANG, LIN, POS, QUAT, RobotGroup
-from sim.noise import Noise, add_error
+from sim.noise import Noise
 from sim.physics import Physics, make_physics, on
 from sim.scenes.scene import Members, Scene, Tracked, close_loops, compose_scene
 from sim.task import Start, TaskCfg
@@ -54,11 +54,12 @@ class World:
         device: str | None = None,
         downwash: bool = False,
         rate_loops: Sequence[bool] = (),
+        periods: int = 2,
     ):
         """`control_dt_s` must be a whole number of the model's time steps; see `make_physics` for the engine.
 
         `rate_loops` says of each group whether its firmware's rate loop flies it, step by step; it is the scene's model
-        that gives up its own.
+        that gives up its own. The last `periods` control steps are remembered.
         """
         self.scene, self.num_worlds, self._downwash = scene, num_worlds, downwash
         self.physics_s = 0.0  # time that physics has taken; of an accelerator, to be asked for its work
@@ -68,16 +69,18 @@ class World:
             raise ValueError(f"control period {control_dt_s} s is no multiple of the time step {self.sim_dt} s")
         own = {i: take_over(scene.model, scene.groups[i]) for i, looped in enumerate(rate_loops) if looped}
         self.calls = calls = self.decimation if own else 1  # of the engine in a control step: rate loops act in between
-        self.physics: Physics = make_physics(engine, scene, num_worlds, self.decimation // calls, device, 2 * calls)
+        remembered = periods * calls
+        self.physics: Physics = make_physics(engine, scene, num_worlds, self.decimation // calls, device, remembered)
         sizes = [index.num_robots for index in scene.groups]
         with on(self.physics.device):
             loops = {i: RateLoops(scene.groups[i], each, self.sim_dt, num_worlds) for i, each in own.items()}
             self.groups = [
-                RobotGroup(index, self.physics, self.decimation, sum(sizes[:i]), sum(sizes), loops.get(i))
+                RobotGroup(index, self.physics, self.decimation, sum(sizes[:i]), sum(sizes), loops.get(i), periods)
                 for i, index in enumerate(scene.groups)
             ]
             self._ctrl = torch.zeros(num_worlds, self.decimation, scene.model.nu, dtype=torch.float64)
             self._objects = {tracked.name: _columns(tracked, scene.model.nq) for tracked in scene.objects}
+            self._of_objects = torch.cat([*self._objects.values(), torch.empty(0, dtype=torch.long)])
 
     def reset(self, worlds: Tensor, starts: Sequence[Start]) -> None:
         """Put `worlds` (K,) at `starts`, one a group, drives holding what they hold there, with no past."""
@@ -131,16 +134,17 @@ class World:
     def see(
         self, group: RobotGroup, worlds: Tensor, noise: Noise, generator: torch.Generator
     ) -> dict[str, ObjectState]:
-        """Objects (K, N, ...) as the robots of `group` see them, as late as each robot's own state."""
-        seen = {}
-        delay = group.sensor_delay[worlds]
-        for name, columns in self._objects.items():
-            row = self.physics.recall(worlds, delay, columns.expand(group.num_robots, -1))
-            if noise:
-                spread = torch.tensor(noise.per_column(0))
-                add_error(row, spread * torch.randn(*row.shape[:2], 12, generator=generator))
-            seen[name] = _object(row, delay * self.sim_dt)
-        return seen
+        """Objects (K, N, ...) as the robots of `group` see them, as late as each robot's own state or later."""
+        if not self._objects:
+            return {}
+        delay = group.sensor_delay[worlds] + group.cameras.state["delay"][worlds]
+        rows = self.physics.recall(worlds, delay, self._of_objects.expand(group.num_robots, -1))
+        rows = rows.unflatten(-1, (len(self._objects), 13))
+        age = (delay * self.sim_dt).view(*delay.shape, 1, 1).expand(*rows.shape[:-1], 1)
+        seen = group.cameras.see(torch.cat([rows, age], dim=-1), worlds, noise, generator)
+        return {
+            name: _object(row[..., :13], row[..., 13]) for name, row in zip(self._objects, seen.unbind(-2), strict=True)
+        }
 
 
 def _columns(tracked: Tracked, nq: int) -> Tensor:
