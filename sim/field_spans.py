@@ -22,6 +22,9 @@ HUMANOID_PUSH_M_S: Span = (0.0, 0.5)
 ROOM_AIR_M_S = 0.8  # MIL-HDBK-1011/2, 2.3.1: the most in an office, where loose paper is blown about
 BREEZE_M_S = 5.4  # outdoors: the end of Beaufort's 3, a gentle breeze
 LIGHT_KG = 0.25  # drones up to here fly in rooms
+# Cameras on USB are late by tens to hundreds of milliseconds (librealsense, rs-latency-tool); 100 is what is pushed to.
+PICTURES_S: Span = (0.0, 0.1)
+PICTURES_MISSING: Span = (0.0, 0.5)  # of 50 control steps 20 have none of 30 pictures, and a few pictures find nothing
 CAMERA_M = 0.005  # error of an object's place, as an arm's camera finds it: 5 to 10 mm
 
 

@@ -18,6 +18,7 @@ from sim.terms import EventTerm
 
 POINTS = 12  # of a grid, beside the ends of what was trained and of what hardware shows
 DELAY_STEP_S = 0.005
+CAMERA_LATEST_S = 0.1  # beside a robot's own state; physics remembers as much at 50 Hz
 Span = tuple[float, float]
 Change = Callable[[GroupCfg, float], Terms]
 Trained = Callable[[Plant], Span | None]
@@ -127,6 +128,12 @@ def _of_robot(task: TaskCfg, cfg: GroupCfg) -> Iterator[Perturbation]:
         yield Perturbation("delay of messages", "s", 0.0, 0.0, most_s, *late, step=least)
         dropped = _set(randomisation.dropped_messages, "share")
         yield Perturbation("lost messages", "1", 0.0, 0.0, 0.98, *dropped, field=field_spans.lost_commands(spec))
+    if randomisation.camera in has:
+        late = _set(randomisation.camera, "delay_s")
+        most_s, shown_s = CAMERA_LATEST_S, field_spans.PICTURES_S
+        yield Perturbation("delay of pictures", "s", 0.0, 0.0, most_s, *late, field=shown_s, step=2 * least)
+        missing = _set(randomisation.camera, "missing")
+        yield Perturbation("missing pictures", "1", 0.0, 0.0, 0.95, *missing, field=field_spans.PICTURES_MISSING)
     if cfg.noise:
         shown_noise = field_spans.noise(task, cfg, spec)
         louder: dict[str, Any] = {"variant": lambda value: Variant(noise=value), "field": shown_noise}
