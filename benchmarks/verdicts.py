@@ -117,7 +117,7 @@ def assess(file: Path, worlds: int) -> dict[str, Any]:
         if found["verdict"] != REFUSED:
             margins = plan_margins([bundle], MarginCfg(episodes=worlds, only=only))(None)
         rest = {"held": True, "complete": True, "only": [], **margins} | {"only": []}
-        flight = advise(found["gates"], rest, [bundle.contract])
+        flight = advise(found["gates"], rest, [bundle.contract], {"": found})
     plants = {
         plant.name: {"success": success, "numbers": plant.numbers(known)}
         for plant, success in zip(PLANTS, fly(bundle, task, known, worlds), strict=True)

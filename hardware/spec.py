@@ -1,7 +1,8 @@
 """RobotSpec: everything that the rest of the stack may assume about a robot, with the source of every number."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -82,6 +83,29 @@ class FlightModel:
 
 
 @dataclass(frozen=True, slots=True)
+class TorqueSpeed:
+    """What a motor gives behind its gear: its peak up to a corner speed, linearly less above, nothing at no load.
+
+    It brakes with more than it drives with, since friction of motor and gear helps it there. ValueError for other
+    numbers.
+    """
+
+    corner_speed: float  # rad/s
+    no_load_speed: float  # rad/s
+    driving_effort: float  # N m, peak of a torque that turns the joint the way it moves
+    braking_effort: float  # N m, peak against its motion
+
+    def __post_init__(self) -> None:
+        in_order = 0.0 < self.corner_speed < self.no_load_speed < inf
+        if not (in_order and 0.0 < self.driving_effort <= self.braking_effort < inf):
+            found = ", ".join(f"{number:g}" for number in astuple(self))
+            raise ValueError(
+                f"torque-speed curve ({found}): corner speed, no-load speed, driving and braking effort; all above 0 "
+                "and finite, the first less than the second, the third no more than the fourth"
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class Joint:
     """One joint and the PD loop of its drive. For a slide read m for rad and N for N m."""
 
@@ -96,6 +120,7 @@ class Joint:
     damping: float  # N m s/rad
     armature: float  # kg m^2, the rotor's inertia seen at the joint
     friction: float  # N m, dry
+    torque_speed: TorqueSpeed | None = None  # of its motor; None where none is published
 
 
 def joint_positions(joints: Sequence[Joint], meaning: str = "") -> tuple[Channel, ...]:

@@ -50,6 +50,12 @@ def lost_commands(spec: RobotSpec) -> Span:
     return of_firmware(spec, "lost") or LOST
 
 
+def strength(spec: RobotSpec) -> Span | None:
+    """Peak effort of a drive as a share of its limit: the least that published curves of its motors give, driving."""
+    given = [joint.torque_speed.driving_effort / joint.max_effort for joint in spec.joints if joint.torque_speed]
+    return (round(min(1.0, *given), 4), 1.0) if given else None
+
+
 def push(spec: RobotSpec) -> Span | None:
     """Change of a base's velocity at once, m/s."""
     return HUMANOID_PUSH_M_S if spec.kind == "humanoid" else None

@@ -80,7 +80,8 @@ def _of_robot(task: TaskCfg, cfg: GroupCfg) -> Iterator[Perturbation]:
     if spec.joints:
         both = _set(randomisation.gains, "stiffness", "damping")
         yield Perturbation("drive gains", "x", 1.0, 0.1, 4.0, *both, field=field_spans.GAINS)
-        yield Perturbation("drive strength", "x", 1.0, 0.1, 1.0, *_set(randomisation.motor_strength, "scale"))
+        weaker, shown_weaker = _set(randomisation.motor_strength, "scale"), field_spans.strength(spec)
+        yield Perturbation("drive strength", "x", 1.0, 0.1, 1.0, *weaker, field=shown_weaker)
         yield Perturbation("joint friction", "x", 1.0, 0.0, 10.0, *_set(randomisation.joint_friction, "scale"))
         yield Perturbation("armature", "x", 1.0, 0.2, 5.0, *_set(randomisation.armature, "scale"))
     if spec.flight is not None and spec.flight.rate_loop is not None:

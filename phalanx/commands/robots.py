@@ -27,6 +27,12 @@ JOINT = {  # column -> field of a joint
     "armature": "armature",
     "dry": "friction",
 }
+CURVE = {  # column -> field of a torque-speed curve
+    "full effort to": "corner_speed",
+    "no load": "no_load_speed",
+    "driving": "driving_effort",
+    "braking": "braking_effort",
+}
 LIST = ("robot", "kind", "mass", "radius", "control", "channels", "fallback")
 BRIEF = 4  # channels that the list writes out
 
@@ -119,6 +125,12 @@ def show_robot(spec: "RobotSpec") -> None:
     joints = [(joint.name, *(f"{getattr(joint, field):.4g}" for field in JOINT.values())) for joint in spec.joints]
     title = "Joints, in rad or m, s, N m or N; kp and kd of the drive, dry friction"
     print_section(title, ("joint", *JOINT), joints, whole=range(1 + len(JOINT)))  # figures are never cut short
+    curves = [
+        (joint.name, *(f"{getattr(joint.torque_speed, field):g}" for field in CURVE.values()))
+        for joint in spec.joints
+        if joint.torque_speed
+    ]
+    print_section("Torque-speed curves of the motors, in rad/s and N m", ("joint", *CURVE), curves)
     print_section("Frames", ("frame", "site"), spec.frames.items())
     flight = asdict(spec.flight) if spec.flight else {}
     print_section("Flight", ("quantity", "value"), [(name, _plain(value)) for name, value in flight.items()])

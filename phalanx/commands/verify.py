@@ -10,7 +10,7 @@ from phalanx.console import err, out, print_json
 from phalanx.folders import check_run
 from phalanx.options import Count, Counts, Names, RunFlag, check_robots
 from phalanx.progress import make_progress
-from phalanx.verification.records import check_replaced, renew_records, write_records
+from phalanx.verification.records import check_replaced, parts_of, renew_records, write_records
 from phalanx.verification.verdict import (
     actuators_in_words,
     cannot_show,
@@ -125,7 +125,7 @@ def verify(
         if pushed:
             bar = progress.add_task("margins", total=1.0, note="")
             found = measure(lambda share, note: progress.update(bar, completed=share, note=note))
-            verdict |= {"margins": found, "flight": advise(verdict["gates"], found, contracts)}
+            verdict |= {"margins": found, "flight": advise(verdict["gates"], found, contracts, parts_of(verdict))}
     if json:
         print_json(verdict)
     else:
@@ -163,6 +163,8 @@ def _write(document: Path, files: tuple[Path, ...]) -> int:
 
 
 def _show(verdict: dict) -> None:
+    from policies.evaluation.flight_advice import beyond_curves
+
     for size, team in verdict["teams"].items():
         low, high = team["shielded_success_interval"]
         success, collided = ((team[f"{what}_rate"], team[f"shielded_{what}_rate"]) for what in ("success", "collision"))
@@ -171,11 +173,13 @@ def _show(verdict: dict) -> None:
             f"{team_in_words(int(size))}   success {_percent(success[0])} bare, {_percent(success[1])} shielded "
             f"{interval}   collisions {_percent(collided[0])} bare, {_percent(collided[1])} shielded"
         )
-    files = list(verdict.get("files", {"": verdict}).values())
+    files = list(parts_of(verdict).values())
     out.print(f"{verdict['episodes']} held-out starts for each; parity is between {files[0]['parity']['between']}")
     for file in files:
         for line in actuators_in_words(file):
             out.print(line, markup=False)
+        if why := beyond_curves(file["actuators"]):
+            out.print(f"[yellow]care[/]  torque-speed curve: {why}")
     for gate in verdict["gates"]:
         mark = "[green]pass[/]" if gate["passed"] else "[red]fail[/]"
         out.print(f"{mark}  {gate_in_words(gate):<36} {figures_of(gate)}")

@@ -43,7 +43,7 @@ def renewed(record: Mapping[str, Any], contracts: "Iterable[Contract]") -> dict[
     from sim.tasks import load_task
 
     margins = as_hardware_shows(record["margins"], load_task(record["task"]))
-    return {**record, "margins": margins, "flight": advise(record["gates"], margins, contracts)}
+    return {**record, "margins": margins, "flight": advise(record["gates"], margins, contracts, parts_of(record))}
 
 
 def renew_records(files: Iterable[Path]) -> None:
@@ -71,9 +71,14 @@ def renew_records(files: Iterable[Path]) -> None:
                 write_atomically(f"{text}\n".encode(), path)
 
 
+def parts_of(record: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """What a record says of each file, by group; of the only one under the name ""."""
+    return record.get("files", {"": record})
+
+
 def fingerprints(record: Mapping[str, Any]) -> set[str]:
     """Of the files that a record is of."""
-    return {part["fingerprint"] for part in record.get("files", {"": record}).values()}
+    return {part["fingerprint"] for part in parts_of(record).values()}
 
 
 def write_records(bundles: "Mapping[Path, Bundle]", verdict: Mapping[str, Any]) -> None:

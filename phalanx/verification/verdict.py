@@ -106,6 +106,10 @@ def actuators_in_words(file: Mapping[str, Any]) -> list[str]:
         most = max(effort, key=lambda name: effort[name])
         asked.append(f"effort {100 * effort[most]:.0f} % RMS of its limit ({most})")
         asked.append(f"{file['actuators']['power_w']:.3g} W put in")
+    if beyond := file["actuators"].get("beyond_curve_share"):  # which older results do not have
+        most = max(beyond, key=lambda name: beyond[name])
+        share = f"{100 * beyond[most]:.2g} % of the time ({most})" if beyond[most] else "never"
+        asked.append(f"beyond a motor's torque-speed curve {share}")
     step = file["step_us"]
     share = 100 * step["p99"] / step["period"]
     waited = step.get("waited", 0.0)  # which older results do not have

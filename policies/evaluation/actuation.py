@@ -10,6 +10,7 @@ from torch import Tensor
 
 from deploy.bundle import Bundle
 from deploy.bundle.session import run_session
+from hardware.spec import TorqueSpeed
 from policies.evaluation.policy_runner import BundleRunner
 
 STEPS = 500  # of which the time is taken
@@ -29,7 +30,7 @@ class ActuatorWatch(BundleRunner):
         self._square, self._mean, self._ends, self._change, self._jerk = torch.zeros(
             5, len(channels), dtype=torch.float64
         )
-        self._effort, self._power = torch.zeros(2, len(self._spec.joints), dtype=torch.float64)
+        self._effort, self._power, self._beyond = torch.zeros(3, len(self._spec.joints), dtype=torch.float64)
 
     def act(self, env: Any) -> tuple[Tensor, Tensor]:
         action, target = super().act(env)
@@ -64,12 +65,15 @@ class ActuatorWatch(BundleRunner):
                 effort = (effort - joint.damping * speed).clamp(-joint.max_effort, joint.max_effort)
                 self._effort[k] += effort.square().sum()
                 self._power[k] += (effort * speed).clamp(min=0).sum()
+                if joint.torque_speed:
+                    self._beyond[k] += beyond_curve(joint.torque_speed, effort, speed).sum()
 
     def figures(self) -> dict[str, Any]:
         """By channel: RMS of target, of its change per second and of its jerk; frequency; share of time at an end.
 
         The frequency, Hz, is RMS of the change over RMS about the mean, over 2 pi: that of a sine with both. Of joints
-        with a drive: RMS of its effort as a share of its limit, and the power of all of them where they do work, W.
+        with a drive: RMS of its effort as a share of its limit, the power of all of them where they do work, W, and the
+        share of the time in which the effort is more than its motor gives at that speed, where its curve is known.
         """
         rms, mean = (self._square / self._count).sqrt(), self._mean / self._count
         change = (self._change / max(self._changes, 1)).sqrt() / self._dt
@@ -94,7 +98,19 @@ class ActuatorWatch(BundleRunner):
             },
             "effort_share": {j.name: float(e) for j, e in zip(self._spec.joints, effort, strict=True) if e > 0},
             "power_w": float(self._power.sum()) / self._count if self._spec.joints else None,
+            "beyond_curve_share": {
+                joint.name: float(beyond) / self._count
+                for joint, beyond in zip(self._spec.joints, self._beyond, strict=True)
+                if joint.torque_speed
+            },
         }
+
+
+def beyond_curve(curve: TorqueSpeed, effort: Tensor, speed: Tensor) -> Tensor:
+    """Where a motor with this `curve` does not give an `effort`, N m, at a `speed`, rad/s: bool, their shape."""
+    peak = torch.where(effort * speed > 0, curve.driving_effort, curve.braking_effort)
+    left = (curve.no_load_speed - speed.abs()) / (curve.no_load_speed - curve.corner_speed)
+    return effort.abs() > peak * left.clamp(0.0, 1.0)
 
 
 def measure_steps(bundle: Bundle) -> dict[str, float]:

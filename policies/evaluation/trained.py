@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hardware.digest import IDLE
 from hardware.names import nearest
 from policies.algorithms import ALGORITHMS
 from policies.checkpoint import CheckpointError, load_checkpoint, load_weights
@@ -29,17 +30,30 @@ def trained_task(content: Mapping[str, Any], task: Any = None, accept_change: bo
 
 
 def check_same_task(run: Mapping[str, Any], task: Any, way_out: str) -> None:
-    """CheckpointError where `task` is not that of the `run`; the line names the fields and the way out."""
+    """CheckpointError where `task` is not that of the `run`; the line names the fields and the way out.
+
+    What no simulated robot acts on, such as where a number is from, may have changed.
+    """
     saved, now = run["task_data"], task_record(task)
     if saved["hash"] != digest({name: part for name, part in saved.items() if name != "hash"}):
         raise CheckpointError(f"the record of task {run['task']!r} was changed after the training: its hash differs")
     if saved["hash"] == now["hash"]:
         return
+    saved, now = ({**record, "robots": _acted_on(record["robots"])} for record in (saved, now))
     found = [d for part in ("config", "robots", "sources") for d in differences(saved[part], now[part])]
+    if not found:
+        return
     more = f" and {len(found) - 4} more" if len(found) > 4 else ""
     raise CheckpointError(
         f"task {run['task']!r} has changed since it was trained: {', '.join(found[:4])}{more}; {way_out}"
     )
+
+
+def _acted_on(value: Any) -> Any:
+    """Specifications of robots without the fields that they are simulated without."""
+    if isinstance(value, Mapping):
+        return {name: _acted_on(each) for name, each in value.items() if name not in IDLE}
+    return [_acted_on(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _commit(run: Mapping[str, Any]) -> str:

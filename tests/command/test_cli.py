@@ -200,6 +200,11 @@ def test_tasks_and_robots_tell_a_person_what_they_are_made_of():
         done = here("robots", name["name"])
         assert done.returncode == 0, done.stderr
     assert "rotors_xy_m" in here("robots", "crazyflie").stdout
+    (curve,) = (
+        line for line in here("robots", "g1").stdout.splitlines() if line.startswith("left_knee") and "131" in line
+    )
+    assert curve.split() == ["left_knee_joint", "14.5", "22.7", "111", "131"]
+    assert "Torque-speed" not in panda  # none is published
 
 
 def test_a_missing_library_names_the_extra_to_install():

@@ -19,7 +19,7 @@ from small_run import train_cfg
 
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
 from policies.evaluation.trained import check_same_task
-from policies.task_data import task_record
+from policies.task_data import digest, task_record
 from policies.training.progress import read_progress
 from policies.training.train import LOCK, TrainResult, train
 from policies.training.trainer import Trainer
@@ -287,6 +287,24 @@ def test_a_checkpoint_whose_task_was_edited_or_that_lacks_a_part_is_refused(tmp_
     save_checkpoint(tmp_path / FILE, content)
     with pytest.raises(CheckpointError, match="has no policies"):
         load_checkpoint(tmp_path)
+
+
+def test_a_run_from_before_a_number_that_no_simulated_robot_acts_on_was_stated_is_of_the_same_task():
+    task = load_task("stand")
+    record = task_record(task)
+    robot = record["robots"]["g1"]
+    joints = [{name: each for name, each in joint.items() if name != "torque_speed"} for joint in robot["joints"]]
+
+    def saved(**changes):
+        parts = {**record, "robots": {"g1": {**robot, "joints": joints, "sources": {}, **changes}}}
+        parts["hash"] = digest({name: part for name, part in parts.items() if name != "hash"})
+        return {"task": "stand", "task_data": parts}
+
+    check_same_task(saved(), task, "")
+    with pytest.raises(CheckpointError, match=r"'stand' has changed since it was trained: g1.mass_kg \(30.0, now 33"):
+        check_same_task(saved(mass_kg=30.0), task, "")
+    with pytest.raises(CheckpointError, match=r"has changed since it was trained: g1\.joints;"):
+        check_same_task(saved(joints=[{**joint, "max_effort": 1.0} for joint in joints]), task, "")
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """What `verify` says of actuators: figures of a command that is known, and of a policy that holds still."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -7,10 +8,16 @@ import torch
 from places import ZOO
 
 from deploy.bundle import load_bundle
+from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from phalanx.verification.verdict import actuators_in_words
-from policies.evaluation.actuation import ActuatorWatch, measure_steps
+from policies.evaluation.actuation import ActuatorWatch, beyond_curve, measure_steps
+from policies.evaluation.evaluate import evaluate
+from policies.evaluation.flight_advice import BEYOND_CURVE, beyond_curves
 from policies.evaluation.policy_runner import BundleRunner
+from sim import randomisation
+from sim.tasks import load_task
+from sim.terms import EventTerm
 
 REACH = ZOO / "reach.onnx"
 
@@ -48,6 +55,38 @@ def test_the_figures_are_those_of_the_sine_that_was_commanded(monkeypatch):
     assert figures["effort_share"]["joint4"] == pytest.approx(1.0)  # its drive gives what it can
     index = [joint.name for joint in spec.joints].index("joint4")
     assert figures["power_w"] >= 0.5 * spec.joints[index].max_effort
+    assert figures["beyond_curve_share"] == {}  # nothing is published of a Panda's motors
+
+
+@pytest.mark.parametrize(
+    ("speed", "driving", "braking"),  # rad/s; N m that the motor of a G1's knee gives
+    [(0.0, 131.0, 131.0), (10.0, 111.0, 131.0), (14.5, 111.0, 131.0), (18.6, 55.5, 65.5), (22.7, 0.0, 0.0)],
+)
+def test_a_motor_gives_less_torque_above_its_corner_speed_and_more_where_it_brakes(speed, driving, braking):
+    (knee,) = (joint for joint in load_robot("g1").joints if joint.name == "left_knee_joint")
+    for sign in (-1.0, 1.0):
+        for limit, turns in ((driving, sign), (braking, -sign)):
+            effort = turns * torch.tensor([limit - 0.1, limit + 0.1])
+            found = beyond_curve(knee.torque_speed, effort, sign * torch.tensor(speed)).tolist()
+            assert found[1] and (not found[0] or limit == 0.0), (speed, limit, turns)
+
+
+def beyond_in(task):
+    """What `verify` says of the G1's policy that stands, in 32 episodes of `task`."""
+    watch = ActuatorWatch(PolicyRuntime.load(ZOO / "stand.onnx"))
+    evaluate(watch, task, 32, shield=True)
+    return watch.figures()
+
+
+def test_a_g1_that_is_pushed_too_hard_asks_its_motors_for_more_than_they_give_and_a_calm_one_does_not():
+    task = load_task("stand")
+    push = EventTerm(randomisation.push, {"speed_m_s": (1.4, 1.4)}, interval_range_s=(2.0, 3.0))
+    group = task.groups["g1"]
+    pushed = replace(task, groups={"g1": replace(group, randomisation={**group.randomisation, "push": push})})
+    calm, hard = beyond_in(task), beyond_in(pushed)
+    assert max(calm["beyond_curve_share"].values()) < BEYOND_CURVE / 4 and not beyond_curves(calm)
+    assert max(hard["beyond_curve_share"].values()) > 2 * BEYOND_CURVE
+    assert "hip_pitch_joint is asked for more than its motor gives" in beyond_curves(hard)
 
 
 def test_words_name_the_worst_actuator_and_the_share_of_the_period():
@@ -61,6 +100,20 @@ def test_words_name_the_worst_actuator_and_the_share_of_the_period():
         "effort 40 % RMS of its limit (hip), 37.7 W put in",
         "one step   20 us median, 100 us p99 here: 0.5 % of its period",
     ]
+
+
+def test_words_say_how_often_more_is_asked_than_a_motor_gives():
+    channels = {"hip": {"unit": "rad", "rms": 1.0, "change_rms_per_s": 1.0, "frequency_hz": 1.0, "at_limit": 0.0}}
+    file = {"channels": channels, "effort_share": {"hip": 0.4}, "power_w": 1.0}
+    step = {"p50": 20.0, "p99": 100.0, "period": 20_000.0}
+    shares = {"hip": 0.0, "knee": 0.0321}
+    for beyond, said in (
+        (shares, "beyond a motor's torque-speed curve 3.2 % of the time (knee)"),
+        ({"hip": 0.0}, "beyond a motor's torque-speed curve never"),
+        ({}, "1 W put in"),
+    ):
+        words = actuators_in_words({"actuators": file | {"beyond_curve_share": beyond}, "step_us": step})
+        assert words[0].endswith(said), words
 
 
 def test_the_time_of_a_step_says_when_other_programs_had_the_processor():

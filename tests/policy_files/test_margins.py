@@ -186,6 +186,18 @@ def test_drones_that_never_flew_by_their_firmware_are_to_be_flown_with_care_for_
     assert [reason["name"] for reason in advised["swarm-swap"]["reasons"]] == ["rate loop"]
 
 
+@pytest.mark.parametrize(("share", "advice"), [(None, "fly"), (0.01, "fly"), (0.02, "fly with care")])
+def test_more_torque_than_motors_give_at_their_speed_is_a_reason_for_care(share, advice):
+    """None: a record from before torque-speed curves were known."""
+    actuators = {} if share is None else {"beyond_curve_share": {"hip": 0.0, "knee": share}}
+    for group in ("", "walker"):
+        found = advise([], {**OWN, "rows": [row()]}, files={group: {"actuators": actuators}})
+        assert found["advice"] == advice
+        name = f"{group}: torque-speed curve" if group else "torque-speed curve"
+        why = "knee is asked for more than its motor gives 2 % of the time, must be <= 1 %"
+        assert found["reasons"] == ([{"name": name, "why": why}] if advice != "fly" else [])
+
+
 def test_what_hardware_shows_is_among_what_is_flown():
     shown = {}
     for name in ("swarm-swap", "hover-x500", "stand", "push"):
@@ -197,6 +209,8 @@ def test_what_hardware_shows_is_among_what_is_flown():
     assert shown["swarm-swap", "wind"] == (0.0, pytest.approx(0.02149163 * 0.8, abs=1e-4))
     assert shown["hover-x500", "wind"] == (0.0, pytest.approx(0.24823918 * 5.4, abs=1e-4))
     assert shown["swarm-swap", "lost messages"] == (0.0, 0.05) and shown["hover-x500", "lost commands"] == (0.0, 0.02)
+    assert shown["stand", "drive strength"] == (pytest.approx(111 / 139, abs=1e-4), 1.0)
+    assert shown["push", "drive strength"] is None
     assert shown["stand", "push"] == (0.0, 0.5) and shown["push", "sensor noise"] == (1.0, 5.0)
 
 

@@ -1,11 +1,15 @@
 """The humanoids' specs against the models that MuJoCo compiles from their MJCF."""
 
+from dataclasses import replace
+from math import inf, nan
+
 import mujoco
 import numpy as np
 import pytest
 
 from hardware import load_robot, robot_names
-from hardware.spec import RobotSpec
+from hardware.digest import digest_of
+from hardware.spec import RobotSpec, TorqueSpeed
 
 SPECS = [load_robot(name) for name in ("g1", "h1")]
 humanoids = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
@@ -261,3 +265,35 @@ def test_it_is_a_humanoid_with_a_source_for_every_number(spec):
     assert (spec.kind, spec.fallback, spec.fixed_base, spec.base_body) == ("humanoid", "damp", False, "pelvis")
     assert set(spec.frames) >= {"left_foot", "right_foot", "left_hand", "right_hand"}
     assert len(spec.sources) >= 12 and spec.name in robot_names()
+
+
+@humanoids
+def test_a_motors_curve_fits_the_limits_of_its_joint(spec):
+    """The URDF's greatest speed is one at which the motor gives a part of its torque; its effort is never less."""
+    known = [joint for joint in spec.joints if joint.torque_speed]
+    assert {"hip", "knee"} <= {part for joint in known for part in joint.name.split("_")}
+    for joint in known:
+        curve = joint.torque_speed
+        assert curve.corner_speed < joint.max_velocity < curve.no_load_speed, joint.name
+        assert 0.7 * joint.max_effort < curve.driving_effort < joint.max_effort, joint.name
+
+
+@humanoids
+def test_nodes_take_a_robot_whose_curves_are_not_stated_for_the_same_one(spec):
+    bare = replace(spec, joints=tuple(replace(joint, torque_speed=None) for joint in spec.joints))
+    assert digest_of(bare) == digest_of(spec)
+    weaker = replace(spec, joints=tuple(replace(joint, max_effort=1.0) for joint in spec.joints))
+    assert digest_of(weaker) != digest_of(spec)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        *((14.0, 14.0, 150.0, 182.8), (25.6, 14.0, 150.0, 182.8), (0.0, 25.6, 150.0, 182.8)),
+        *((14.0, 25.6, 150.0, 102.8), (14.0, 25.6, 0.0, 182.8)),
+        *((14.0, inf, 150.0, 182.8), (14.0, 25.6, 150.0, inf), (nan, 25.6, 150.0, 182.8), (14.0, 25.6, nan, 182.8)),
+    ],
+)
+def test_a_curve_that_no_motor_has_is_refused(numbers):
+    with pytest.raises(ValueError, match=r"^torque-speed curve \(.*the third no more than the fourth$"):
+        TorqueSpeed(*numbers)

@@ -7,30 +7,36 @@ its motors are public too, and give the inertia that a rotor adds at its joint. 
 from pathlib import Path
 from typing import NamedTuple
 
-from hardware.spec import Joint, RobotSpec, joint_positions
+from hardware.spec import Joint, RobotSpec, TorqueSpeed, joint_positions
 
 
 class Motor(NamedTuple):
-    """A motor with its gear: inertia seen at the joint in kg m^2, no-load speed in rad/s, peak torque in N m."""
+    """A motor with its gear: inertia seen at the joint in kg m^2, greatest speed in rad/s, peak torque in N m."""
 
     armature: float
     max_velocity: float
     max_effort: float
+    torque_speed: TorqueSpeed | None
 
 
-HIP_22 = Motor(0.025101925, 20.0, 139.0)  # 7520, gear 22.5
-HIP_14 = Motor(0.01017752, 32.0, 88.0)  # 7520, gear 14.3
-ARM = Motor(0.003609725, 37.0, 25.0)  # 5020
-PAIR = Motor(2 * ARM.armature, 30.0, 35.0)  # two 5020 on parallel rods
-WRIST = Motor(0.00425, 22.0, 5.0)  # 4010
+HIP_22 = Motor(0.025101925, 20.0, 139.0, TorqueSpeed(14.5, 22.7, 111.0, 131.0))  # 7520, gear 22.5
+HIP_14 = Motor(0.01017752, 32.0, 88.0, TorqueSpeed(22.63, 35.52, 71.0, 83.3))  # 7520, gear 14.3
+ARM = Motor(0.003609725, 37.0, 25.0, TorqueSpeed(30.86, 40.13, 24.8, 31.9))  # 5020
+PAIR = Motor(2 * ARM.armature, 30.0, 35.0, None)  # two 5020 on parallel rods
+WRIST = Motor(0.00425, 22.0, 5.0, TorqueSpeed(15.3, 24.76, 4.8, 8.6))  # 4010
 
 
 def _joint(
     name: str, low: float, high: float, home: float, motor: Motor, stiffness: float, damping: float, brake: float
 ) -> Joint:
     """A joint of this robot; `brake` is its max_acceleration in rad/s^2."""
-    velocity, effort, armature = motor.max_velocity, motor.max_effort, motor.armature
-    return Joint(f"{name}_joint", low, high, home, velocity, brake, effort, stiffness, damping, armature, 0.0)
+    return Joint(
+        f"{name}_joint",
+        *(low, high, home),
+        *(motor.max_velocity, brake, motor.max_effort),
+        *(stiffness, damping, motor.armature, 0.0),
+        motor.torque_speed,
+    )
 
 
 def _leg(side: str, out: int) -> tuple[Joint, ...]:
@@ -94,6 +100,9 @@ SPEC = RobotSpec(
         "torque and velocity limits": f"{_URDF}: effort and velocity of each joint",
         "armature": "Unitree's rotor inertias and two-stage gears as published in mjlab, g1_constants.py: "
         "J_rotor (N1 N2)^2 + J_1 N2^2 + J_2; ankles and waist have two motors",
+        "torque-speed curves": "unitree_rl_lab, unitree_actuators.py: X1, X2, Y1 and Y2 of N7520-14.3, N7520-22.5, "
+        "N5020-16 and W4010-25; not of the pairs on rods, whose peak torque is 25 N m there, 35 in the URDF and 50 in "
+        "mjlab. Driving, both big motors give four fifths of the URDF's effort",
         "damping of the joints": "a quarter of peak torque at greatest speed, about what the published curves of "
         "the big motors lose (unitree_rl_lab, unitree_actuators.py); it also keeps a thrashing robot finite at 5 ms",
         "friction": "zero, since dry friction in every joint costs 30 % of a physics step; unitree_rl_lab has "

@@ -6,9 +6,10 @@ of December 2025 (59.3 kg), 15 % above the first description (51.6 kg) that most
 
 from pathlib import Path
 
-from hardware.spec import Joint, RobotSpec, joint_positions
+from hardware.spec import Joint, RobotSpec, TorqueSpeed, joint_positions
 
 M107_15, M107_24, UNKNOWN = 0.063259741, 0.160478022, 0.1  # kg m^2, inertia of the rotor seen at the joint
+CURVES = {M107_15: TorqueSpeed(14.0, 25.6, 150.0, 182.8), M107_24: TorqueSpeed(8.8, 16.0, 240.0, 292.5)}
 
 
 def _joint(
@@ -21,7 +22,7 @@ def _joint(
     armature: float = UNKNOWN,
 ) -> Joint:
     """A joint of this robot: `drive` is greatest speed and peak torque, `brake` its max_acceleration in rad/s^2."""
-    return Joint(f"{name}_joint", *limits, home, drive[0], brake, drive[1], *gains, armature, 0.0)
+    return Joint(f"{name}_joint", *limits, home, drive[0], brake, drive[1], *gains, armature, 0.0, CURVES.get(armature))
 
 
 def _leg(side: str) -> tuple[Joint, ...]:
@@ -72,6 +73,9 @@ SPEC = RobotSpec(
         "torque and velocity limits": f"{_URDF}: effort and velocity of each joint",
         "armature": "unitree_rl_lab, unitree_actuators.py: motors M107-15 (hips, torso) and M107-24 (knees), by "
         "their torque and speed; 0.1 kg m^2 elsewhere as in unitree_mujoco, h1.xml, since nothing is published",
+        "torque-speed curves": "unitree_rl_lab, unitree_actuators.py: X1, X2, Y1 and Y2 of M107-15 (Y2 102.8 N m, less "
+        "than Y1, in its first versions) and M107-24; not published for ankles and arms. Driving, these motors give "
+        "three quarters and four fifths of the URDF's effort",
         "damping of the joints": "a quarter of peak torque at greatest speed, about what the published curves of "
         "the motors lose; it also keeps a thrashing robot finite at 5 ms",
         "friction": "not published; zero, since dry friction in every joint costs 30 % of a physics step",
