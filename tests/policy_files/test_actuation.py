@@ -1,5 +1,6 @@
 """What `verify` says of actuators: figures of a command that is known, and of a policy that holds still."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from places import ZOO
 from deploy.bundle import load_bundle
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
+from phalanx.commands.verify import _show as show_verdict
 from phalanx.verification.verdict import actuators_in_words
 from policies.evaluation.actuation import ActuatorWatch, beyond_curve, measure_steps
 from policies.evaluation.evaluate import evaluate
@@ -114,6 +116,16 @@ def test_words_say_how_often_more_is_asked_than_a_motor_gives():
     ):
         words = actuators_in_words({"actuators": file | {"beyond_curve_share": beyond}, "step_us": step})
         assert words[0].endswith(said), words
+
+
+def test_verify_warns_of_a_joint_that_asks_for_more_than_its_motor_gives(capsys):
+    record = json.loads((ZOO / "stand.json").read_text(encoding="utf-8")) | {"bundle": "stand.onnx"}
+    warned = {}
+    for share in (0.002, 0.03):
+        record["actuators"]["beyond_curve_share"] = {"left_knee_joint": share}
+        show_verdict(record)
+        warned[share] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("care")]
+    assert not warned[0.002] and "left_knee_joint is asked for more than its motor gives 3 %" in warned[0.03][0]
 
 
 def test_the_time_of_a_step_says_when_other_programs_had_the_processor():
