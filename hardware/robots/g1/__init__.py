@@ -101,8 +101,8 @@ SPEC = RobotSpec(
         "armature": "Unitree's rotor inertias and two-stage gears as published in mjlab, g1_constants.py: "
         "J_rotor (N1 N2)^2 + J_1 N2^2 + J_2; ankles and waist have two motors",
         "torque-speed curves": "unitree_rl_lab, unitree_actuators.py: X1, X2, Y1 and Y2 of N7520-14.3, N7520-22.5, "
-        "N5020-16 and W4010-25; not of the pairs on rods, whose peak torque is 25 N m there, 35 in the URDF and 50 in "
-        "mjlab. Driving, both big motors give four fifths of the URDF's effort",
+        "N5020-16 and W4010-25, read in public copies of it; none of the pairs on rods, whose peak torque is 35 N m in "
+        "the URDF and 50 in mjlab. Driving, both big motors give four fifths of the URDF's effort",
         "damping of the joints": "a quarter of peak torque at greatest speed, about what the published curves of "
         "the big motors lose (unitree_rl_lab, unitree_actuators.py); it also keeps a thrashing robot finite at 5 ms",
         "friction": "zero, since dry friction in every joint costs 30 % of a physics step; unitree_rl_lab has "
