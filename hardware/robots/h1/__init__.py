@@ -73,9 +73,9 @@ SPEC = RobotSpec(
         "torque and velocity limits": f"{_URDF}: effort and velocity of each joint",
         "armature": "unitree_rl_lab, unitree_actuators.py: motors M107-15 (hips, torso) and M107-24 (knees), by "
         "their torque and speed; 0.1 kg m^2 elsewhere as in unitree_mujoco, h1.xml, since nothing is published",
-        "torque-speed curves": "unitree_rl_lab, unitree_actuators.py: X1, X2, Y1 and Y2 of M107-15 and M107-24, read in "
-        "public copies of it, some of which have 102.8 N m, less than Y1, for the Y2 of M107-15; not published for ankles and arms. Driving, these motors give "
-        "three quarters and four fifths of the URDF's effort",
+        "torque-speed curves": "unitree_rl_lab, unitree_actuators.py: X1, X2, Y1 and Y2 of M107-15 and M107-24, read "
+        "in public copies of it, some of which have 102.8 N m, less than Y1, for the Y2 of M107-15; not published for "
+        "ankles and arms. Driving, these motors give three quarters and four fifths of the URDF's effort",
         "damping of the joints": "a quarter of peak torque at greatest speed, about what the published curves of "
         "the motors lose; it also keeps a thrashing robot finite at 5 ms",
         "friction": "not published; zero, since dry friction in every joint costs 30 % of a physics step",
