@@ -1,4 +1,4 @@
-"""How the robots of a group find objects: by pictures that are late, missing and from a place that is not quite known."""
+"""How the robots of a group find objects: by pictures that are late or missing, from a place not quite known."""
 
 import torch
 
