@@ -56,6 +56,11 @@ def strength(spec: RobotSpec) -> Span | None:
     return (round(min(1.0, *given), 4), 1.0) if given else None
 
 
+def lost_messages(spec: RobotSpec) -> Span:
+    """Share of what robots say to each other that is lost."""
+    return of_firmware(spec, "messages_lost") or LOST
+
+
 def push(spec: RobotSpec) -> Span | None:
     """Change of a base's velocity at once, m/s."""
     return HUMANOID_PUSH_M_S if spec.kind == "humanoid" else None

@@ -128,7 +128,7 @@ def _of_robot(task: TaskCfg, cfg: GroupCfg) -> Iterator[Perturbation]:
         late = _set(randomisation.network_delay, "range_s")
         yield Perturbation("delay of messages", "s", 0.0, 0.0, most_s, *late, step=least)
         dropped = _set(randomisation.dropped_messages, "share")
-        yield Perturbation("lost messages", "1", 0.0, 0.0, 0.98, *dropped, field=field_spans.lost_commands(spec))
+        yield Perturbation("lost messages", "1", 0.0, 0.0, 0.98, *dropped, field=field_spans.lost_messages(spec))
     if randomisation.camera in has:
         late = _set(randomisation.camera, "delay_s")
         most_s, shown_s = CAMERA_LATEST_S, field_spans.PICTURES_S

@@ -170,6 +170,7 @@ ARM_GROUP = GroupCfg(
         "sensor_bias": EventTerm(randomisation.sensor_bias, {"bias": Noise(joint_pos_rad=0.001)}),
         "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
         "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
+        **crazyflie.HEARD,
     },
     baseline=Term(
         baselines.hold_under,

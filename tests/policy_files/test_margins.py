@@ -208,7 +208,7 @@ def test_what_hardware_shows_is_among_what_is_flown():
             shown[name, each.name] = each.field
     assert shown["swarm-swap", "wind"] == (0.0, pytest.approx(0.02149163 * 0.8, abs=1e-4))
     assert shown["hover-x500", "wind"] == (0.0, pytest.approx(0.24823918 * 5.4, abs=1e-4))
-    assert shown["swarm-swap", "lost messages"] == (0.0, 0.05) and shown["hover-x500", "lost commands"] == (0.0, 0.02)
+    assert shown["swarm-swap", "lost messages"] == (0.0, 0.1) and shown["hover-x500", "lost commands"] == (0.0, 0.02)
     assert shown["stand", "drive strength"] == (pytest.approx(111 / 139, abs=1e-4), 1.0)
     assert shown["push", "drive strength"] is None
     assert shown["stand", "push"] == (0.0, 0.5) and shown["push", "sensor noise"] == (1.0, 5.0)
