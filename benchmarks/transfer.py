@@ -25,7 +25,8 @@ from sim.terms import EventTerm
 
 SEED = 2_000_003  # neither training nor verification starts from it
 FLOOR_M = 0.2  # a drone that was below that when its episode failed has come down
-REPLACED = ("rate_loop", "actuator_delay", "sensor_delay", "lost_commands")  # terms that a plant stands for
+DELAYS = ("actuator_delay", "sensor_delay", "actuator_jitter", "sensor_jitter")
+REPLACED = ("rate_loop", *DELAYS, "lost_commands")  # terms that a plant stands for
 Tensor = torch.Tensor
 
 

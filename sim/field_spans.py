@@ -19,6 +19,16 @@ MASS: Span = (0.9, 1.1)
 LOST: Span = (0.0, 0.05)
 # unitree_rl_lab trains the G1 and the H1 under pushes of up to 0.5 m/s along both axes.
 HUMANOID_PUSH_M_S: Span = (0.0, 0.5)
+# libfranka, issue 205: most updates come within a millisecond, some take up to 3.
+ARM_JITTER_S: Span = (0.0, 0.003)
+# humanoid-gym draws the delay of a command in every step, up to 10 ms; half of that.
+HUMANOID_JITTER_S: Span = (0.0, 0.005)
+# unitree_ros_to_real, issue 48: a Go1 says the same state ten times, up to 20 ms old; how often a G1 or an H1 does is
+# an own assumption.
+HUMANOID_STATES_LOST: Span = (0.0, 0.02)
+# RotorS' IMU (gazebo_imu_plugin.h, ADIS16448), in a second: its gyroscope's noise density summed up, rad, and the
+# random walk of its bias, rad/s.
+HUMANOID_DRIFT: tuple[Span, Span] = ((0.0, 3.4e-4), (0.0, 3.9e-5))
 ROOM_AIR_M_S = 0.8  # MIL-HDBK-1011/2, 2.3.1: the most in an office, where loose paper is blown about
 BREEZE_M_S = 5.4  # outdoors: the end of Beaufort's 3, a gentle breeze
 LIGHT_KG = 0.25  # drones up to here fly in rooms
@@ -59,6 +69,30 @@ def strength(spec: RobotSpec) -> Span | None:
 def lost_messages(spec: RobotSpec) -> Span:
     """Share of what robots say to each other that is lost."""
     return of_firmware(spec, "messages_lost") or LOST
+
+
+def jitter(spec: RobotSpec) -> Span | None:
+    """What is added to a delay from one control step to the next, of commands and of states alike, s."""
+    of_class = {"humanoid": HUMANOID_JITTER_S, "manipulator": ARM_JITTER_S}
+    return of_firmware(spec, "jitter_s") or of_class.get(spec.kind)
+
+
+def lost_states(spec: RobotSpec) -> Span | None:
+    """Share of the control steps in which a state begins to stay as it was."""
+    return of_firmware(spec, "states_lost") or (HUMANOID_STATES_LOST if spec.kind == "humanoid" else None)
+
+
+def hold(spec: RobotSpec) -> Span:
+    """How long it then stays so, s; a control step at least."""
+    return of_firmware(spec, "hold_s") or (0.0, 0.0)
+
+
+def drift(spec: RobotSpec) -> tuple[Span, Span] | None:
+    """Standard deviation of what each second adds to the errors of attitude, rad, and of rates, rad/s."""
+    if spec.kind == "humanoid":
+        return HUMANOID_DRIFT
+    angle, rate = of_firmware(spec, "angle_drift_rad"), of_firmware(spec, "ang_vel_drift_rad_s")
+    return None if angle is None or rate is None else (angle, rate)
 
 
 def push(spec: RobotSpec) -> Span | None:

@@ -103,6 +103,14 @@ def _of_robot(task: TaskCfg, cfg: GroupCfg) -> Iterator[Perturbation]:
     yield Perturbation("total delay", "s", 0.0, 0.0, 3 * period_s - least, _delays(period_s), _trained_delay, **delay)
     lost = _set(randomisation.lost_commands, "share", every_s=0.0)
     yield Perturbation("lost commands", "1", 0.0, 0.0, 0.9, *lost, field=field_spans.lost_commands(spec))
+    shaken: dict[str, Any] = {"field": field_spans.jitter(spec)}
+    yield Perturbation("jitter", "s", 0.0, 0.0, period_s, _jitters, _trained_jitter, **shaken)
+    held = _set(randomisation.lost_states, "share", every_s=0.0, others={"hold_s": field_spans.hold(spec)})
+    yield Perturbation("lost states", "1", 0.0, 0.0, 0.9, *held, field=field_spans.lost_states(spec))
+    if free:
+        walk = field_spans.drift(spec)
+        walked: dict[str, Any] = {"field": walk and walk[0]}
+        yield Perturbation("attitude drift", "rad", 0.0, 0.0, 0.06, _drifting, _trained_drift, **walked)
     yield Perturbation("mass", "x", 1.0, 0.4, 2.5, *_set(randomisation.mass, "scale"), field=field_spans.MASS)
     if free:
         shift = _set(randomisation.centre_of_mass, "shift_m", spread=True)
@@ -201,6 +209,31 @@ def _delays(period_s: float) -> Change:
 def _trained_delay(plant: Plant) -> Span | None:
     most = plant.actuator_delay_s[1] + plant.sensor_delay_s[1]
     return (0.0, round(most, 6)) if most else None
+
+
+def _jitters(cfg: GroupCfg, value: float) -> Terms:
+    """Up to `value` s more, drawn in each control step, of commands, of states and of what is heard."""
+    funcs = [randomisation.actuator_jitter, randomisation.sensor_jitter]
+    if cfg.observation.peer:
+        funcs.append(randomisation.network_jitter)
+    found = [_term_of(cfg, func, 0.0) for func in funcs]
+    return {name: replace(own, params={"range_s": (0.0, value)}) for name, own in found}
+
+
+def _trained_jitter(plant: Plant) -> Span | None:
+    most = [found.high for found in plant.trained_ranges if found.event.endswith("_jitter")]
+    return (0.0, min(most)) if most else None
+
+
+def _drifting(cfg: GroupCfg, value: float) -> Terms:
+    """Attitude that in each second comes to be `value` rad farther off, by standard deviation."""
+    name, own = _term_of(cfg, randomisation.sensor_drift, 1.0)
+    return {name: replace(own, params={"step": replace(own.params.get("step", Noise()), angle_rad=value)})}
+
+
+def _trained_drift(plant: Plant) -> Span | None:
+    most = [found.high for found in plant.trained_ranges if found.parameter == "step.angle_rad"]
+    return (0.0, max(most)) if most else None
 
 
 def _biased(cfg: GroupCfg, value: float) -> Terms:

@@ -7,7 +7,7 @@ A task names them with their ranges; `EventTerm.interval_range_s` says whether a
 import numpy as np
 import torch
 
-from sim.envs.robots import RobotGroup
+from sim.envs.robots import DELAYS, RobotGroup
 from sim.noise import Noise
 from sim.scenes.terrain import PERIOD, ROUGHEST_M
 
@@ -161,24 +161,64 @@ def push(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, speed_m
 
 
 def sensor_bias(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, bias: Noise) -> None:
-    """Constant errors of each robot's sensors, normally distributed."""
+    """Constant errors of each robot's sensors, normally distributed.
+
+    `angle_rad` of it is also how far an IMU is mounted askew: attitude is measured in axes that are turned by so much.
+    By how much that changes measured rates is part of `ang_vel_rad_s`.
+    """
     draw = torch.randn(len(worlds), *robots.bias.shape[1:], generator=generator)
     robots.bias[worlds] = draw * torch.tensor(bias.per_column(robots.num_joints))
 
 
+def sensor_drift(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, step: Noise) -> None:
+    """Let the constant errors of each robot's sensors walk on: each time by a normally distributed step. For intervals.
+
+    What an episode begins with is `sensor_bias`, or none.
+    """
+    draw = torch.randn(len(worlds), *robots.bias.shape[1:], generator=generator)
+    robots.bias[worlds] += draw * torch.tensor(step.per_column(robots.num_joints))
+
+
+def lost_states(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, share: Range, hold_s: Range) -> None:
+    """Lose what a share of the robots measure and see: it stays as it was for `hold_s`, and ages.
+
+    That is a control step at least. For intervals of (0, 0): the share is that of robots in which it begins now.
+    """
+    count, control_s = (len(worlds), robots.num_robots), robots.decimation * robots.dt
+    begins = torch.rand(count, generator=generator) < _uniform(count, share, generator)
+    steps = (_uniform(count, hold_s, generator) / control_s).round().clamp(min=1.0).long()
+    left = (robots.held_states[worlds] - 1).clamp(min=0)
+    robots.held_states[worlds] = torch.where(begins, torch.maximum(left, steps), left)
+
+
 def actuator_delay(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range) -> None:
     """Time from a command's computation until it acts, for each robot; rounded to physics steps."""
-    robots.actuator_delay[worlds] = _steps(robots, worlds, generator, range_s, robots.decimation)
+    _delay(robots, "actuator_delay", worlds, _steps(robots, worlds, generator, range_s, robots.decimation))
 
 
 def sensor_delay(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range) -> None:
     """Age of each robot's own state, and of what it sees, when its policy runs; rounded to physics steps."""
-    robots.sensor_delay[worlds] = _steps(robots, worlds, generator, range_s, robots.max_delay_steps)
+    _delay(robots, "sensor_delay", worlds, _steps(robots, worlds, generator, range_s, robots.max_delay_steps))
 
 
 def network_delay(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range) -> None:
     """Age of what each robot is heard to say; rounded to physics steps."""
-    robots.network_delay[worlds] = _steps(robots, worlds, generator, range_s, robots.max_delay_steps)
+    _delay(robots, "network_delay", worlds, _steps(robots, worlds, generator, range_s, robots.max_delay_steps))
+
+
+def actuator_jitter(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range) -> None:
+    """Time that the next command takes beyond `actuator_delay`, a control period in all at most. For intervals."""
+    _jitter(robots, worlds, generator, range_s, "actuator_delay", robots.decimation)
+
+
+def sensor_jitter(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range) -> None:
+    """Age of the next own state, and of what is seen, beyond `sensor_delay`; it never goes back. For intervals."""
+    _jitter(robots, worlds, generator, range_s, "sensor_delay", robots.max_delay_steps)
+
+
+def network_jitter(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range) -> None:
+    """Age of what is heard next beyond `network_delay`; a message that another one overtook is left. For intervals."""
+    _jitter(robots, worlds, generator, range_s, "network_delay", robots.max_delay_steps)
 
 
 def dropped_messages(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, share: Range) -> None:
@@ -212,6 +252,21 @@ def _steps(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range
     if min(range_s) < 0.0 or round(max(range_s) / robots.dt) > most:
         raise ValueError(f"delay range {range_s} s: 0 to {most * robots.dt:.3f} s is possible")
     return (_uniform((len(worlds), robots.num_robots), range_s, generator) / robots.dt).round().long()
+
+
+def _jitter(
+    robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range, name: str, most: int
+) -> None:
+    """Add what is drawn to the constant part of the delay `name`, in the place of what was added before."""
+    constant = getattr(robots, name)[worlds] - robots.jitter[worlds, :, DELAYS.index(name)]
+    whole = (constant + _steps(robots, worlds, generator, range_s, most)).clamp(max=most)
+    _delay(robots, name, worlds, whole, whole - constant)
+
+
+def _delay(robots: RobotGroup, name: str, worlds: Tensor, steps: Tensor, jitter: Tensor | float = 0) -> None:
+    """Set the delay `name` (K, N), in physics steps, of which `jitter` is no constant part."""
+    getattr(robots, name)[worlds] = steps
+    robots.jitter[worlds, :, DELAYS.index(name)] = jitter
 
 
 def _scale_inertia(robots: RobotGroup, worlds: Tensor, bodies: Tensor, factor: Tensor) -> None:

@@ -26,6 +26,7 @@ _VARIED: dict[tuple[str, str], tuple[str, How]] = {
     ("rate_loop", "gain"): ("rate_loop.gain", "factor"),
     ("rate_loop", "lag"): ("rate_loop.lag_s", "factor"),
     **{(delay.removesuffix("_s"), "range_s"): (delay, "offset") for delay in DELAYS},
+    **{(delay.replace("_delay_s", "_jitter"), "range_s"): (delay, "offset") for delay in DELAYS},
 }
 
 

@@ -18,7 +18,7 @@ from sim.envs.world import World
 from sim.noise import Noise
 from sim.task import GroupCfg, PolicyInput, Start
 from sim.terms import EventTerm, MeanTerm, courses
-from sim.tracing import untraceable
+from sim.tracing import may_hold, untraceable
 from sim.transition import Transition
 
 Tensor = torch.Tensor
@@ -195,6 +195,9 @@ class AgentGroup:
     def measure(self, worlds: Tensor, messages: Tensor | None, generator: torch.Generator) -> Measured:
         """What robots of `worlds` (K,) sense, receive of the team's `messages` (K, M, 7), and see: (K, N, ...)."""
         state = self.robots.sense(worlds, self.noise, generator)
+        held = may_hold(self.robots.held_states)
+        if held:
+            state = self._held(worlds, state, self.measured[0])
         peers, pos = _no_peers(*state.base_pos.shape[:2]), state.base_pos
         if self.hears and messages is not None:
             known = self.robots.receive(worlds, messages, generator)
@@ -203,7 +206,22 @@ class AgentGroup:
             if self.num_shield_peers:
                 drones = torch.where(self._no_peer, torch.inf, known)
                 self._show_shield(worlds, self.robots.nearest(drones, pos, self.num_shield_peers))
-        return state, peers, self.world.see(self.robots, worlds, self.noise, generator)
+        objects = self.world.see(self.robots, worlds, self.noise, generator)
+        if held:
+            objects = {name: self._held(worlds, seen, self.measured[2][name]) for name, seen in objects.items()}
+        return state, peers, objects
+
+    def _held(self, worlds: Tensor, new: Any, last: Any) -> Any:
+        """What was measured `last` (W, N, ...), a control step older, where that is held; else `new` (K, N, ...)."""
+        held = self.robots.held_states[worlds] > 0
+        kept = {name: getattr(last, name)[worlds] for name in last.__slots__}
+        kept["age"] = kept["age"] + self.control_dt
+        return type(new)(
+            **{
+                name: torch.where(held.view(*held.shape, *[1] * (value.ndim - 2)), value, getattr(new, name))
+                for name, value in kept.items()
+            }
+        )
 
     @property
     def hears(self) -> bool:

@@ -20,6 +20,7 @@ POS, QUAT, LIN, ANG = slice(0, 3), slice(3, 7), slice(7, 10), slice(10, 13)  # o
 GAINS = ("actuator_gainprm", "actuator_biasprm")
 AT_ONCE = 64  # worlds whose ground is laid in one go: a few MB of nodes each
 OLDEST_S = 1e3  # a message that is lost before any came in is received all the same
+DELAYS = ("actuator_delay", "sensor_delay", "network_delay")  # the attributes, in the order of `jitter`
 
 
 class RobotGroup:
@@ -55,6 +56,11 @@ class RobotGroup:
         self.actuator_delay = torch.zeros(w, n, dtype=torch.long)  # physics steps
         self.sensor_delay = torch.zeros(w, n, dtype=torch.long)
         self.network_delay = torch.zeros(w, n, dtype=torch.long)
+        self.jitter = torch.zeros(w, n, len(DELAYS), dtype=torch.long)  # the part of them that changes with time
+        # Physics steps that what each robot measured, and said, last was old: what comes next is never older than it.
+        self.measured_ago = torch.full((w, n), self.max_delay_steps)
+        self.said_ago = torch.full((w, n), self.max_delay_steps)
+        self.held_states = torch.zeros(w, n, dtype=torch.long)  # control steps for which what is known stays as it was
         self.lost = torch.zeros(w, n, dtype=torch.bool)  # robots that the next command does not reach
         self.rate_loops = rate_loops
         self.dropout = torch.zeros(w)  # share of messages between robots that are lost
@@ -130,9 +136,20 @@ class RobotGroup:
         self.received[worlds] = torch.inf
         self.force[worlds] = 0.0
         self.lost[worlds] = False
+        self._forget_delays(worlds)
         self.cameras.start(worlds)
         if self.rate_loops is not None:
             self.rate_loops.start(worlds)
+
+    def _forget_delays(self, worlds: Tensor) -> None:
+        """Jitter, drop-outs and drift of `worlds` (K,) before their new start, and what was measured, are over."""
+        for index, name in enumerate(DELAYS):
+            getattr(self, name)[worlds] -= self.jitter[worlds, :, index]
+        self.jitter[worlds] = 0
+        self.measured_ago[worlds] = self.max_delay_steps
+        self.said_ago[worlds] = self.max_delay_steps
+        self.held_states[worlds] = 0
+        self.bias[worlds] = 0.0
 
     def add_force(self, force: Tensor | None) -> Tensor | None:
         """`force` (W, nv) with what blows on these robots; None as long as nothing does."""
@@ -192,7 +209,8 @@ class RobotGroup:
 
     def sense(self, worlds: Tensor, noise: Noise, generator: torch.Generator) -> RobotState:
         """What the robots of `worlds` (K,) measure: late by their delay, with noise and bias."""
-        delay = self.sensor_delay[worlds]
+        delay = torch.minimum(self.sensor_delay[worlds], self.measured_ago[worlds] + self.decimation)
+        self.measured_ago[worlds] = delay
         rows = self._with_base(self.physics.recall(worlds, delay, self._columns))
         error = self.bias[worlds]
         if noise:
@@ -212,7 +230,8 @@ class RobotGroup:
 
     def broadcast(self, worlds: Tensor, noise: Noise, generator: torch.Generator) -> Tensor:
         """What the robots of `worlds` (K,) send to the team, (K, N, 7): position and velocity in the world, age s."""
-        delay = self.network_delay[worlds]
+        delay = torch.minimum(self.network_delay[worlds], self.said_ago[worlds] + self.decimation)
+        self.said_ago[worlds] = delay
         rows = self._with_base(self.physics.recall(worlds, delay, self._columns))
         sent = torch.cat([rows[..., POS], rows[..., LIN]], dim=-1)
         if noise:

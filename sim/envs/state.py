@@ -46,6 +46,10 @@ class RobotsState:
     actuator_delay: Tensor
     sensor_delay: Tensor
     network_delay: Tensor
+    jitter: Tensor
+    measured_ago: Tensor
+    said_ago: Tensor
+    held_states: Tensor
     dropout: Tensor
     bias: Tensor
     lost: Tensor

@@ -137,7 +137,7 @@ class World:
         """Objects (K, N, ...) as the robots of `group` see them, as late as each robot's own state or later."""
         if not self._objects:
             return {}
-        delay = group.sensor_delay[worlds] + group.cameras.state["delay"][worlds]
+        delay = group.measured_ago[worlds] + group.cameras.state["delay"][worlds]
         rows = self.physics.recall(worlds, delay, self._of_objects.expand(group.num_robots, -1))
         rows = rows.unflatten(-1, (len(self._objects), 13))
         age = (delay * self.sim_dt).view(*delay.shape, 1, 1).expand(*rows.shape[:-1], 1)

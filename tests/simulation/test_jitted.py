@@ -64,14 +64,20 @@ def jerk(t):
 
 
 def two_groups():
-    """A pair of drones whose reward and critic look at two steps while a battery sags between any two, and a third."""
+    """A pair of drones whose reward and critic look at two steps while a battery sags between any two, and a third.
+
+    What the pair measures is late, and from the first step on the same.
+    """
     single, swap = certain("hover"), certain("swarm-swap")
     sag = EventTerm(randomisation.battery_sag, {"share": (0.1, 0.1)}, interval_range_s=(0.0, 0.0))
+    late = EventTerm(randomisation.sensor_jitter, {"range_s": (0.008, 0.008)}, interval_range_s=(0.0, 0.0))
+    always = {"share": (1.0, 1.0), "hold_s": (0.0, 0.0)}
+    lost = EventTerm(randomisation.lost_states, always, interval_range_s=(0.0, 0.0))
     pair = swap.changed(
         num_agents=2,
         rewards={**swap.group.rewards, "moved": RewardTerm(moved)},
         observation=replace(swap.group.observation, privileged={"jerk": Term(jerk)}),
-        randomisation={"sag": sag},
+        randomisation={"sag": sag, "late": late, "lost": lost},
     )
 
     def starts(draw):

@@ -45,6 +45,11 @@ RATE_LOOP = RateLoop(
         "sensor_delay_s": (0.0, 0.014),
         "lost": (0.0, 0.05),
         "messages_lost": (0.0, 0.1),
+        "jitter_s": (0.0, 0.004),
+        "states_lost": (0.0, 0.04),
+        "hold_s": (0.0, 0.05),
+        "angle_drift_rad": (0.0, 2.4e-4),
+        "ang_vel_drift_rad_s": (0.0, 3.9e-5),
     },
 )
 
@@ -95,6 +100,12 @@ SPEC = RobotSpec(
         "the 20 ms that a command is held; lost: up to one command in twenty, an own assumption",
         "messages lost": "crazyflie_ros, issue 73: 1 to 4 % of 370 packets a second of a Crazyflie by its maker's "
         "library, 22 to 30 % by another one; what a robot says passes two links and what carries it between them",
+        "jitter": "crazyradio2-firmware, issue 16: frames of motion capture that come at 81 to 126 Hz, on average 101, "
+        "so that a state is up to 4 ms older than the one before; commands take the same radio",
+        "states lost": "crazyflie_ros, issue 73, as of messages; libmotioncapture, pull request 3: an OptiTrack that "
+        "misses one frame in eight; crazyswarm, issue 360: no updated pose for 0.05 s",
+        "drift": "in each second; attitude: BMI088 data sheet, 0.014 deg/s/sqrt(Hz) of its gyroscope, summed up; "
+        "rates: random walk of RotorS' IMU (gazebo_imu_plugin.h, ADIS16448)",
         "max tilt": "keeps height at 80 % of full thrust",
         "sensor rate": "motion-capture positioning as commonly run with Crazyswarm2, 100 Hz",
     },

@@ -45,6 +45,11 @@ RATE_LOOP = RateLoop(
         "actuator_delay_s": (0.0, 0.02),
         "sensor_delay_s": (0.0, 0.02),
         "lost": (0.0, 0.02),
+        "jitter_s": (0.0, 0.007),
+        "states_lost": (0.0, 0.02),
+        "hold_s": (0.0, 0.02),
+        "angle_drift_rad": (0.0, 3.4e-4),
+        "ang_vel_drift_rad_s": (0.0, 3.9e-5),
     },
 )
 
@@ -92,6 +97,11 @@ SPEC = RobotSpec(
         "allocation in which yaw yields first (MC_AIRMODE 0); not simulated: the low-pass of yaw's torque",
         "rate loop's rotors": f"{_PX4_ROTOR}: timeConstantUp 12.5 ms, timeConstantDown 25 ms",
         "rate loop's variation": "an own assumption: the Crazyflie's, with fewer commands lost: they come by wire",
+        "jitter": "PX4-Autopilot, issue 22382: round trips of 14 to 28 ms by a serial line, half of what lies between",
+        "states lost": "PX4-Autopilot, issue 22763: by Ethernet some messages come a period or more late; how often is "
+        "an own assumption",
+        "drift": "in each second, of RotorS' IMU (gazebo_imu_plugin.h, ADIS16448): its gyroscope's noise density "
+        "summed up, and the random walk of its bias",
         "max tilt": "keeps height at 80 % of full thrust, at most PX4's MPC_TILTMAX_AIR of 45 deg",
         "sensor rate": "PX4 publishes vehicle_odometry at 100 Hz over uXRCE-DDS",
         "outline, landing gear": f"{_PX4_MODEL}: collision boxes of base_link",
