@@ -77,12 +77,15 @@ def make_plant(spec: RobotSpec, randomisation: Mapping[str, Any], rate_loop: boo
     With `rate_loop` a drone flew by its firmware's loop, as `GroupCfg.rate_loop` says.
     """
     ranges = tuple(_trained_ranges(randomisation.values()))
+    delays = {delay: _varied(0.0, delay, ranges) for delay in DELAYS}
+    least, most = delays["actuator_delay_s"]
+    delays["actuator_delay_s"] = least, min(most, 1.0 / spec.control_hz)  # with jitter too the simulation ends there
     return Plant(
         control_interface(spec),
         tuple(convert(joint, JointPlant, from_attributes=True) for joint in spec.joints),
         flight_numbers(spec.flight, rate_loop),
         ranges,
-        **{delay: _varied(0.0, delay, ranges) for delay in DELAYS},
+        **delays,
     )
 
 

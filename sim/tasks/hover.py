@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import pi
 from typing import Any
 
@@ -42,6 +42,7 @@ class Hover:
     success_m: float  # from the goal
     success_m_s: float | None = None  # and no faster; None: at any speed
     sum_gain: float = 16.0  # of the scripted baseline, 1/s^3
+    in_time: Mapping[str, EventTerm] = field(default_factory=dict)  # how links and sensors change in an episode
 
     def draw(self, draw: Draw) -> dict[str, Start]:
         """Anywhere near the goal, tilted by up to 25 degrees, moving at up to 0.5 m/s along each axis."""
@@ -112,6 +113,7 @@ def hover_task(name: str, summary: str, hover: Hover, **changes: Any) -> TaskCfg
             "wind": EventTerm(randomisation.wind, {"force_n": (0.0, hover.wind_n)}, interval_range_s=(1.0, 3.0)),
             "sensor_bias": EventTerm(randomisation.sensor_bias, {"bias": Noise(pos_m=0.002, angle_rad=0.02)}),
             **firmware(robot),
+            **hover.in_time,
         },
         baseline=Term(geometric.fly_to_goal, {"robot": robot.name, "sum_gain": hover.sum_gain}),
         training={"ppo": {"gamma": 0.98, "gae_lambda": 0.9, "minibatch": 2048, "init_std": 0.5}},
@@ -138,5 +140,7 @@ HOVER = hover_task(
         centre_of_mass_m=0.002,
         wind_n=0.03,
         success_m=0.1,
+        # `in_time` is not learned yet: with it the policy that ships is shown 98.5 % of the 762 starts of `verify`, and
+        # 99.2 % of 3048; 99 are asked.
     ),
 )

@@ -4,6 +4,7 @@ from hardware import load_robot
 from sim.noise import Noise
 from sim.task import ActionCfg, CommandCfg
 from sim.tasks.hover import Hover, hover_task
+from sim.tasks.parts.links import in_time
 
 ROBOT = load_robot("x500")
 assert ROBOT.flight is not None
@@ -26,6 +27,7 @@ HOVER = Hover(
     wind_n=1.5,
     success_m=0.1,
     success_m_s=0.3,
+    in_time=in_time(ROBOT),
 )
 
 HOVER_X500 = hover_task(

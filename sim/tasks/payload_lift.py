@@ -17,6 +17,7 @@ from sim.scenes.scene import robot_prefix
 from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
 from sim.tasks.parts import crazyflie
 from sim.tasks.parts.crazyflie import COLLISION_M, HOVER_N, ROBOT
+from sim.tasks.parts.links import in_time
 from sim.tasks.parts.multirotor import FRAMES, firmware
 from sim.terms import EventTerm, MeanTerm, MemoryTerm, RewardTerm, Term, flight, observations, rewards
 from sim.vectors import about_vertical
@@ -133,6 +134,7 @@ GROUP = GroupCfg(
         "mass": EventTerm(randomisation.mass, {"scale": (0.97, 1.03)}),
         "load_mass": EventTerm(randomisation.object_mass, {"scale": (0.7, 1.3)}),
         **firmware(ROBOT),
+        **in_time(ROBOT),
         "thrust": EventTerm(randomisation.thrust, {"scale": (0.95, 1.05)}),  # with less, two do not hold the third
         "motor_failure": EventTerm(randomisation.motor_failure, {"probability": 0.3}, interval_range_s=(6.0, 8.0)),
     },

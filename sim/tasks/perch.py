@@ -11,6 +11,7 @@ from sim.baselines import perch as baselines
 from sim.noise import Noise
 from sim.task import Curriculum, Draw, GroupCfg, ObservationCfg, SceneCfg, Start, TaskCfg
 from sim.tasks.parts import crazyflie, panda
+from sim.tasks.parts.links import in_time
 from sim.tasks.parts.multirotor import FRAMES, firmware
 from sim.tasks.parts.panda import DOWN, ELBOW, TOOL
 from sim.terms import EventTerm, RewardTerm, Term, arms, objects, observations, perch, rewards, terminations
@@ -122,6 +123,7 @@ DRONE_GROUP = GroupCfg(
         "wind": EventTerm(randomisation.wind, {"force_n": (0.0, 0.01)}, interval_range_s=(1.0, 3.0)),
         "sensor_bias": EventTerm(randomisation.sensor_bias, {"bias": Noise(pos_m=0.002, angle_rad=0.01)}),
         **firmware(DRONE),
+        **in_time(DRONE),
     },
     rate_loop=True,
     baseline=Term(baselines.land, {"robot": DRONE.name, **SEAT}),
@@ -170,6 +172,7 @@ ARM_GROUP = GroupCfg(
         "sensor_bias": EventTerm(randomisation.sensor_bias, {"bias": Noise(joint_pos_rad=0.001)}),
         "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
         "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
+        **in_time(ARM),
         **crazyflie.HEARD,
     },
     baseline=Term(

@@ -8,10 +8,12 @@ from math import pi
 
 import torch
 
+from hardware import load_robot
 from sim import randomisation
 from sim.baselines import arms as baselines
 from sim.noise import Noise
 from sim.task import ActionCfg, CommandCfg, Draw, GroupCfg, ObservationCfg, Start, TaskCfg
+from sim.tasks.parts.links import in_time
 from sim.terms import EventTerm, MemoryTerm, RewardTerm, Term, arms, observations, rewards
 
 LARGEST_TEAM = 2
@@ -111,6 +113,7 @@ def _group(arm: Reach) -> GroupCfg:
             "sensor_bias": EventTerm(randomisation.sensor_bias, {"bias": Noise(joint_pos_rad=0.001)}),
             "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
             "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.008)}),
+            **in_time(load_robot(arm.robot)),
         },
         baseline=Term(baselines.reach, {**tool, "gripper_m": arm.gripper_m}),
         training={"ppo": {"gamma": 0.95, "gae_lambda": 0.9, "init_std": 0.4, "target_kl": 0.02}},

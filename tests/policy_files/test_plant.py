@@ -110,7 +110,9 @@ def test_the_ranges_of_a_task_are_stated():
     assert ranges["gains", "stiffness"] == (0.6, 1.5, "stiffness")
     assert ranges["friction", "scale"] == (0.6, 1.3, "")  # of the ground: no number of the robot's
     assert ranges["sensor_bias", "bias.joint_pos_rad"] == (0.01, 0.01, "")
-    assert CONTRACT.plant.actuator_delay_s == (0.0, 0.02) and CONTRACT.plant.network_delay_s == (0.0, 0.0)
+    assert CONTRACT.plant.sensor_delay_s == (0.0, 0.02)  # 15 ms that are constant, and 5 of jitter
+    assert CONTRACT.plant.actuator_delay_s == (0.0, 0.02)  # a control period: no jitter takes it farther
+    assert CONTRACT.plant.network_delay_s == (0.0, 0.0)
 
 
 def test_what_a_driver_reports_is_held_against_the_contract(tmp_path):

@@ -75,7 +75,7 @@ def test_raw_physics_replays_what_the_environment_went_through():
     for field in ("body_mass", "body_inertia"):
         nominal = physics.field(field)
         physics.set_field(field, torch.arange(16), torch.arange(len(nominal)), nominal.expand(16, *nominal.shape))
-    subject.env.group.randomisation = {}
+    subject.env.group.randomisation, subject.env.group.due = {}, {}
     subject._record()
     ended = physics.state_dict()["start"].numpy()
     subject._raw(MOMENTS - 1)

@@ -4,12 +4,12 @@ from hardware import load_robot
 from sim import randomisation
 from sim.noise import Noise
 from sim.task import ActionCfg, CommandCfg
+from sim.tasks.parts import links
 from sim.tasks.parts.multirotor import goal_offset_sum
 from sim.terms import EventTerm, MemoryTerm, Term, observations
 
 ROBOT = load_robot("crazyflie")
-assert ROBOT.flight is not None and ROBOT.flight.rate_loop is not None
-RANGES = ROBOT.flight.rate_loop.variation  # as far as hardware differs
+assert ROBOT.flight is not None
 HOVER_N = ROBOT.flight.hover_thrust_n
 COLLISION_M = 2 * ROBOT.radius_m  # between the centres of two drones
 SPACE = {"low_m": (-2.5, -2.5, 0.1), "high_m": (2.5, 2.5, 2.5)}  # leaving it is a failure; its floor is 10 cm up
@@ -31,13 +31,12 @@ DELAYS = {
     "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.016)}),
     "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.012)}),
 }
-HEARD = {  # of robots that a Crazyflie speaks to
-    "dropped_messages": EventTerm(randomisation.dropped_messages, {"share": RANGES["messages_lost"]}),
-}
+HEARD = links.heard(ROBOT)  # by robots that a Crazyflie speaks to
 TEAM_VARIATION = {
     "mass": EventTerm(randomisation.mass, {"scale": (0.95, 1.05)}),
     "thrust": EventTerm(randomisation.thrust, {"scale": (0.92, 1.05)}),
     **DELAYS,
     "network_delay": EventTerm(randomisation.network_delay, {"range_s": (0.0, 0.02)}),
+    **links.in_time(ROBOT),
     **HEARD,
 }

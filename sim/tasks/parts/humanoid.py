@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 import torch
 
+from hardware import load_robot
 from hardware.spec import RobotSpec
 from sim import randomisation
 from sim.noise import Noise
 from sim.task import Draw
+from sim.tasks.parts.links import in_time
 from sim.terms import EventTerm, MemoryTerm, observations
 
 NOISE = Noise(angle_rad=0.01, ang_vel_rad_s=0.1, joint_pos_rad=0.005, joint_vel_rad_s=0.2)
@@ -22,6 +24,7 @@ VARIATION: Mapping[str, EventTerm] = {
     ),
     "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.015)}),
     "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.01)}),
+    **in_time(load_robot("g1")),  # as of every humanoid
 }
 PPO = {
     **{"gamma": 0.98, "gae_lambda": 0.9, "num_steps": 16, "epochs": 4, "minibatch": 4096, "hidden": 128},

@@ -10,6 +10,7 @@ from sim import randomisation
 from sim.baselines import arms as baselines
 from sim.noise import Noise
 from sim.task import ActionCfg
+from sim.tasks.parts.links import in_time
 from sim.terms import EventTerm, MemoryTerm, Term, arms, observations
 
 Corner = tuple[float, float, float]
@@ -37,6 +38,7 @@ DRIVES = {
     "sensor_bias": EventTerm(randomisation.sensor_bias, {"bias": Noise(joint_pos_rad=0.001)}),
     "actuator_delay": EventTerm(randomisation.actuator_delay, {"range_s": (0.0, 0.008)}),
     "sensor_delay": EventTerm(randomisation.sensor_delay, {"range_s": (0.0, 0.02)}),
+    **in_time(ROBOT),
 }
 
 
