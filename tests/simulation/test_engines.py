@@ -6,6 +6,7 @@ import threading
 from functools import cache
 from types import SimpleNamespace
 
+import mujoco
 import pytest
 import torch
 from command import here
@@ -41,6 +42,22 @@ def test_an_unknown_engine_is_named_with_what_there_is(name):
 def test_an_accelerator_that_is_not_there_is_refused(engine):
     with pytest.raises(EngineError, match="cuda"):
         make_env("reach", 2, seed=0, engine=engine, device="cuda")
+
+
+def test_native_physics_is_not_timed_but_by_a_clock_of_the_programs_own():
+    def timed() -> float:
+        env = make_env("hover", 2, seed=0)
+        env.step(torch.zeros(2, 1, 4))
+        return sum(data.timer[mujoco.mjtTimer.mjTIMER_STEP].duration for data in env.world.physics._data)
+
+    assert timed() == 0.0
+    ticks = iter(range(10**6))
+    mujoco.set_mjcb_time(lambda: float(next(ticks)))
+    try:
+        assert timed() > 0.0
+    finally:
+        mujoco.set_mjcb_time(None)
+    assert timed() == 0.0
 
 
 def test_a_thread_of_jax_that_ends_at_once_is_no_error(monkeypatch):

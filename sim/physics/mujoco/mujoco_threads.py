@@ -10,6 +10,7 @@ from mujoco.rollout import Rollout
 from sim.physics import EngineError
 from sim.physics.derived import DERIVED, INERTIAL, Derivation
 from sim.physics.mujoco.shared_models import SharedModels
+from sim.physics.mujoco.untimed import stop_timing
 from sim.scenes.scene import Scene
 from sim.scenes.speed import max_speed
 
@@ -39,6 +40,7 @@ class MujocoPhysics:
             raise EngineError(f"the engine 'mujoco' runs on 'cpu', not on {device!r}; warp and mjx run there")
         if num_worlds < 1:
             raise ValueError(f"physics needs at least one world, not {num_worlds}")
+        stop_timing()
         self.scene = scene
         self.num_worlds = num_worlds
         model = scene.model
