@@ -53,7 +53,7 @@ class Firmware:
             "gain": _drawn(rng, loop.gains, state["gain"].shape, fault.extremes),
             "lag": fault.slow * _drawn(rng, loop.rotors_s, state["lag"].shape, fault.extremes) / max(published.lag_s),
         }
-        state.update({name: torch.tensor(values).float() for name, values in drawn.items()})
+        loops.state |= {name: torch.tensor(values).float() for name, values in drawn.items()}
         loops.start(torch.arange(shape[0]))
 
     def push(self, datas: Sequence[mujoco.MjData], target: np.ndarray) -> None:

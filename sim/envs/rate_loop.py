@@ -1,13 +1,16 @@
 """What a multirotor's firmware and rotors make of thrust and body rates, at the firmware's own rate.
 
 It is computed between physics steps, in torch, and so on every engine alike. One member of the family is the loop that
-the robot's model has by itself, slow and critically damped, for the drones that are to fly by it.
+the robot's model has by itself, slow and critically damped, for the drones that are to fly by it. In memory axes and
+rotors come first, (A, W, N): an operation runs over all robots at once, where it would stop after every few numbers.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, pi, tan
 
 import mujoco
+import numpy as np
 import torch
 
 from sim.scenes.scene import GroupIndex
@@ -41,9 +44,35 @@ def take_over(model: mujoco.MjModel, group: GroupIndex) -> OwnLoop:
     return own
 
 
+def take_drag(model: mujoco.MjModel, group: GroupIndex) -> float:
+    """Make drag damping of the free joints: as actuators on sites it took a third of the engine's step.
+
+    That is along the world's axes, as on a level drone; what a tilted one lacks is in `RateLoops.force`, which has to
+    know what is returned: by how much, N s/m, drag along the rotors' axis is above that across. Drag that is not the
+    same all around this axis stays as it is.
+    """
+    on_site = np.flatnonzero(model.actuator_trntype == mujoco.mjtTrn.mjTRN_SITE)
+    site = model.actuator_trnid[on_site, 0]
+    plain = (model.site_pos[site] == 0.0).all(-1) & (model.site_quat[site] == [1.0, 0.0, 0.0, 0.0]).all(-1)
+    body = np.where(plain, model.site_bodyid[site], -1)
+    per_axis = -model.actuator_biasprm[on_site, 2, None] * model.actuator_gear[on_site, :3] ** 2
+    drag = np.array([per_axis[body == base].sum(0) for base in group.base_body])
+    across, along = drag[0, 0], drag[0, 2]
+    if (drag != [across, across, along]).any():
+        return 0.0
+    model.dof_damping[group.base_qvel[:, :3]] += [across, across, along]
+    ours = np.isin(body, group.base_body)
+    model.actuator_biasprm[on_site[ours], 2] = 0.0
+    model.actuator_trntype[on_site[ours]] = mujoco.mjtTrn.mjTRN_JOINT  # whose place takes no search
+    model.actuator_trnid[on_site[ours], 0] = model.body_jntadr[body[ours]]
+    if not model.actuator_gainprm.any() and not model.actuator_biasprm.any():
+        model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_ACTUATION
+    return float(along - across)
+
+
 @dataclass(frozen=True)
 class Fixed:
-    """What several time steps have in common, (W, N, ...)."""
+    """What several time steps have in common, (axes or rotors, W, N)."""
 
     gain: tuple[Tensor, ...]  # of the three parts of the PID
     rising: Tensor  # part of the way that rotors go in a time step
@@ -54,56 +83,88 @@ class Fixed:
 
 
 class RateLoops:
-    """Rate loops and R rotors of N robots in W worlds. What changes from step to step is in `state`, (W, N, ...).
+    """Rate loops and R rotors of N robots in W worlds. What changes from step to step is in `state`.
 
     `slow` robots fly by the model's own loop; gains, lag and trim are factors on what the robot's spec says.
     """
 
-    def __init__(self, group: GroupIndex, own: OwnLoop, dt_s: float, worlds: int) -> None:
-        """`own` is what `slow` robots have; time steps of `dt_s`."""
+    def __init__(self, group: GroupIndex, own: OwnLoop, dt_s: float, worlds: int, more_drag: float = 0.0) -> None:
+        """`own` is what `slow` robots have; time steps of `dt_s`. For `more_drag` see `take_drag`."""
         flight = group.robot.flight
         assert flight is not None and flight.rate_loop is not None
         self.loop = loop = flight.rate_loop
-        self.dt = dt_s
+        self.dt, self.more_drag = dt_s, more_drag
         count, (w, n) = len(flight.rotors_xy_m), (worlds, group.num_robots)
         x, y = torch.tensor(flight.rotors_xy_m).T
         spin = torch.sign(x * y)
-        self._mix = torch.stack([y.sign(), -x.sign(), spin], dim=0) * torch.tensor(loop.shares).unsqueeze(-1)  # (3, R)
-        self._tilt, self._yaw = self._mix.split((2, 1))
-        self._wrench = torch.stack([torch.ones(count), y, -x, spin * loop.torque_ratio_m], dim=-1)  # (R, 4)
+        mix = torch.stack([y.sign(), -x.sign(), spin], dim=0) * torch.tensor(loop.shares).unsqueeze(-1)  # (3, R)
+        self._mix, self._tilt, self._yaw = mix.T.contiguous(), mix[:2].T.contiguous(), mix[2:].T.contiguous()
+        self._wrench = torch.stack([torch.ones(count), y, -x, spin * loop.torque_ratio_m], dim=0)  # (4, R)
         self._hover = flight.hover_thrust_n / count
+        self._straight = loop.curve == (0.0, 1.0)  # a signal is a share of the thrust
         self._full = group.robot.channels[0].high / count
         self._given = group.robot.overlay.get("thrust", 1.0)  # of what is asked, by this one robot's rotors
-        self._gains = torch.tensor([loop.proportional, loop.integral, loop.derivative])
-        self._limit = torch.tensor(loop.integral_limit)
+
+        def of_axes(values: Sequence[float]) -> Tensor:
+            return torch.tensor(values).view(3, 1, 1).expand(3, w, n).contiguous()
+
+        self._gains = [of_axes(part) for part in (loop.proportional, loop.integral, loop.derivative)]
+        self._limit = of_axes([-most for most in loop.integral_limit]), of_axes(loop.integral_limit)
         self._gyro = _low_pass(loop.gyro_cutoff_hz, self.dt)
         self._bend = _low_pass(loop.derivative_cutoff_hz, self.dt) if loop.derivative_cutoff_hz else None
-        self._slow_gain, self._slow_limit = torch.tensor(own.gain), torch.tensor(own.limit)
+        self._slow_gain = of_axes(own.gain)
+        self._slow_limit = of_axes([-most for most in own.limit]), of_axes(own.limit)
         self._slow_rate = 1.0 - exp(-dt_s / own.rate_lag_s)  # part of the way that a lag goes in a time step
         self._slow_thrust = 1.0 - exp(-dt_s / own.thrust_lag_s)
-        zeros = {"gyro": 6, "bend": 6 * (self._bend is not None), "last": 3, "sum": 3, "set_point": 3}
-        self.state = {name: torch.zeros(w, n, size) for name, size in zeros.items()} | {
-            "rotors": torch.zeros(w, n, count),  # thrust, N
-            "slow": torch.zeros(w, n, dtype=torch.bool),
-            "gain": torch.ones(w, n, 3),  # of the three parts of the PID
-            "lag": torch.ones(w, n, 1),
-            "trim": torch.ones(w, n, count),
+        zeros = {"gyro": 6, "bend": 6 * (self._bend is not None), "last": 3, "sum": 3, "set_point": 3, "rotors": count}
+        ones = {"gain": 3, "lag": 1, "trim": count}
+        self._now = {
+            **{name: torch.zeros(size, w, n) for name, size in zeros.items()},  # rotors: thrust, N
+            **{name: torch.ones(size, w, n) for name, size in ones.items()},  # gain: of the three parts of the PID
+            "slow": torch.zeros(1, w, n, dtype=torch.bool),
         }
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """What is remembered and how each robot is, (W, N, ...), in a dict of its own.
+
+        Its tensors are those of now, to be written to; steps replace them.
+        """
+        slow = self._now["slow"][0]
+        return {**{name: _last(held) for name, held in self._now.items()}, "slow": slow}
+
+    @state.setter
+    def state(self, state: Mapping[str, Tensor]) -> None:
+        apart = {**state, "slow": state["slow"].unsqueeze(-1)}
+        self._now = {name: _first(held) for name, held in apart.items()}
 
     def start(self, worlds: Tensor) -> None:
         """Forget the past of `worlds` (K,): rotors carry the drone, and nothing turns."""
         for name in ("gyro", "bend", "last", "sum", "set_point"):
-            self.state[name][worlds] = 0.0
-        self.state["rotors"][worlds] = self._hover
+            self._now[name][:, worlds] = 0.0
+        self._now["rotors"][:, worlds] = self._hover
 
     def fixed(self, strength: Tensor, curve: Tensor) -> Fixed:
         """What the next time steps have in common, up to the next `start` or change of `state`; see `step`."""
-        state = self.state
-        gain, slow = state["gain"].unsqueeze(-1) * self._gains, state["slow"].unsqueeze(-1)
-        rising, falling = (1.0 - torch.exp(-self.dt / (lag * state["lag"])) for lag in self.loop.lag_s)
-        full = self._full * self._given * strength * state["trim"]
+        state, slow = self._now, self._now["slow"]
+        gain = tuple(part * gains for part, gains in zip(state["gain"], self._gains, strict=True))
+        rising, falling = (
+            torch.where(slow, self._slow_thrust, 1.0 - torch.exp(-self.dt / (lag * state["lag"])))
+            for lag in self.loop.lag_s
+        )
+        full = self._full * self._given * _first(strength) * state["trim"]
         bent, slowed = may_hold(curve != 1.0), may_hold(slow)
-        return Fixed(gain.unbind(-2), rising, falling, full, curve if bent else None, slow if slowed else None)
+        return Fixed(gain, rising, falling, full, _first(curve) if bent else None, slow if slowed else None)
+
+    def force(self, wrench: Tensor, up: Tensor, velocity: Tensor) -> Tensor:
+        """Force N, world, and torque N m, body, (W, N, 6) of a `wrench` (W, N, 4) and the drag that `take_drag` lacks.
+
+        The rotors' axis `up` (W, N, 3) and the velocity (W, N, 3) m/s are those of the world.
+        """
+        (thrust, torque), axis, speed = _first(wrench).split((1, 3)), _first(up), _first(velocity)
+        force = axis * torch.sub(thrust, (axis * speed).sum(0, keepdim=True), alpha=self.more_drag)
+        force[2].add_(speed[2], alpha=self.more_drag)
+        return _last(torch.cat([force, torque]))
 
     def step(self, target: Tensor, rates: Tensor, strength: Tensor, curve: Tensor) -> Tensor:
         """Thrust N and torque N m (W, N, 4), body, for the next time step.
@@ -114,36 +175,35 @@ class RateLoops:
         return self.step_fixed(target, rates, self.fixed(strength, curve))
 
     def step_fixed(self, target: Tensor, rates: Tensor, fixed: Fixed) -> Tensor:
-        """As `step`."""
-        state = self.state = dict(self.state)
-        thrust, turn = target.split((1, 3), -1)
-        measured = self._filtered("gyro", self._gyro, rates)
+        """As `step`. What is new in here is worked on in place: the time goes into the number of operations."""
+        state = self._now
+        asked, turn = _first(target).split((1, 3))
+        rates = _first(rates)
+        new = {}
+        measured, new["gyro"] = _filtered(self._gyro, state["gyro"], rates)
         error = turn - measured
-        state["sum"] = (state["sum"] + error * self.dt).clamp(-self._limit, self._limit)
-        bend = (state["last"] - measured) / self.dt
-        state["last"] = measured
+        new["sum"] = torch.add(state["sum"], error, alpha=self.dt).clamp_(*self._limit)
+        bend, new["last"] = (state["last"] - measured).div_(self.dt), measured
         if self._bend is not None:
-            bend = self._filtered("bend", self._bend, bend)
+            bend, new["bend"] = _filtered(self._bend, state["bend"], bend)
         gain, slow = fixed.gain, fixed.slow
-        out = gain[0] * error + gain[1] * state["sum"] + gain[2] * bend
-        signal = self._signals(thrust, out.clamp(-self.loop.output_limit, self.loop.output_limit))
-        share = self._share_of_thrust(signal)
+        out = (gain[0] * error).addcmul_(gain[1], new["sum"]).addcmul_(gain[2], bend)
+        asked = (asked / (self._full * len(fixed.full))).clamp_(min=0.0)
+        share = self._shares(asked, out.clamp_(-self.loop.output_limit, self.loop.output_limit))
         if slow is not None:
-            plain = (thrust / (self._full * share.shape[-1])).clamp(min=0.0)
-            share = torch.where(slow, plain, share)
+            share = torch.where(slow, asked, share)
         if fixed.curve is not None:
             share = share**fixed.curve
-        change = fixed.full * share - state["rotors"]
+        change = (fixed.full * share).sub_(state["rotors"])
         part = torch.where(change > 0, fixed.rising, fixed.falling)
+        new["rotors"] = torch.addcmul(state["rotors"], part, change)
+        wrench = _mixed(self._wrench, new["rotors"])
         if slow is not None:
-            part = torch.where(slow, self._slow_thrust, part)
-        state["rotors"] = rotors = state["rotors"] + part * change
-        wrench = rotors @ self._wrench
-        if slow is not None:
-            state["set_point"] = point = state["set_point"] + self._slow_rate * (turn - state["set_point"])
-            torque = (self._slow_gain * (point - rates)).clamp(-self._slow_limit, self._slow_limit)
-            wrench = torch.cat([wrench[..., :1], torch.where(slow, torque, wrench[..., 1:])], dim=-1)
-        return wrench
+            new["set_point"] = point = torch.lerp(state["set_point"], turn, self._slow_rate)
+            torque = (point - rates).mul_(self._slow_gain).clamp_(*self._slow_limit)
+            wrench = torch.cat([wrench[:1], torch.where(slow, torque, wrench[1:])])
+        self._now = state | new
+        return _last(wrench)
 
     @property
     def gyro_memory(self) -> float:
@@ -152,42 +212,58 @@ class RateLoops:
 
     def thrust(self) -> Tensor:
         """Thrust (W, N) N of all rotors of each robot, now."""
-        return self.state["rotors"].sum(-1)
+        return self._now["rotors"].sum(0)
 
-    def _signals(self, thrust: Tensor, out: Tensor) -> Tensor:
-        """Signals (W, N, R) of the rotors for `thrust` (W, N, 1) N and outputs (W, N, 3) of the axes."""
-        loop, (offset, exponent) = self.loop, self.loop.curve
-        share = (thrust / (self._full * self._mix.shape[-1])).clamp(min=0.0)
-        common = (share ** (1.0 / exponent) - offset) / (1.0 - offset)
+    def _shares(self, asked: Tensor, out: Tensor) -> Tensor:
+        """Shares (R, W, N) of the rotors' thrust for `asked` (1, W, N) of it all and outputs (3, W, N) of the axes."""
+        if self._straight:
+            return self._signals(asked, out)
+        offset, exponent = self.loop.curve
+        signal = self._signals((asked ** (1.0 / exponent) - offset) / (1.0 - offset), out)
+        return (offset + (1.0 - offset) * signal) ** exponent
+
+    def _signals(self, common: Tensor, out: Tensor) -> Tensor:
+        """Signals (R, W, N) of the rotors for what is `common` (1, W, N) to them and outputs (3, W, N) of the axes."""
+        loop = self.loop
         if not loop.yaw_yields:
-            signal = common + out @ self._mix
-            return (signal - _excess(signal)).clamp(loop.idle, 1.0)
-        around_xy, around_z = out.split((2, 1), -1)
-        tilt, yaw = around_xy @ self._tilt, around_z @ self._yaw
+            signal = _mixed(self._mix, out).add_(common)
+            return signal.sub_(_excess(signal)).clamp_(loop.idle, 1.0)
+        tilt, yaw = _mixed(self._tilt, out[:2]), _mixed(self._yaw, out[2:])
         common = common - _excess(common + tilt)
-        lowest = tilt.amin(-1, keepdim=True).clamp(max=-1e-6)
+        lowest = tilt.amin(0, keepdim=True).clamp(max=-1e-6)
         tilt = tilt * (common / -lowest).clamp(0.0, 1.0)
         signal = common + tilt
         room = torch.where(yaw > 0, 1.0 + YAW_ROOM - signal, signal)
-        signal = signal + yaw * (room / yaw.abs().clamp(min=1e-6)).amin(-1, keepdim=True).clamp(0.0, 1.0)
+        signal = signal + yaw * (room / yaw.abs().clamp(min=1e-6)).amin(0, keepdim=True).clamp(0.0, 1.0)
         return (signal - _excess(signal)).clamp(loop.idle, 1.0)
 
-    def _share_of_thrust(self, signal: Tensor) -> Tensor:
-        offset, exponent = self.loop.curve
-        return signal if exponent == 1.0 and not offset else (offset + (1.0 - offset) * signal) ** exponent
 
-    def _filtered(self, name: str, low_pass: tuple[float, ...], value: Tensor) -> Tensor:
-        """`value` (W, N, 3) behind a two-pole low-pass, whose two last inner values are kept."""
-        b0, b1, a1, a2 = low_pass
-        one, two = self.state[name].split(3, -1)
-        new = value - a1 * one - a2 * two
-        self.state[name] = torch.cat([new, one], dim=-1)
-        return b0 * (new + two) + b1 * one
+def _first(tensor: Tensor) -> Tensor:
+    """(W, N, A) -> (A, W, N), in memory too."""
+    return tensor.movedim(-1, 0).contiguous()
+
+
+def _last(tensor: Tensor) -> Tensor:
+    """(A, W, N) -> (W, N, A), where it lies."""
+    return tensor.movedim(0, -1)
+
+
+def _mixed(matrix: Tensor, values: Tensor) -> Tensor:
+    """`matrix` (B, A) times each robot's `values` (A, W, N): (B, W, N)."""
+    return (matrix @ values.flatten(1)).view(-1, *values.shape[1:])
+
+
+def _filtered(low_pass: tuple[float, ...], inner: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """`value` (3, W, N) behind a two-pole low-pass, and the last two inner values, which were `inner` (6, W, N)."""
+    b0, b1, a1, a2 = low_pass
+    one, two = inner.split(3)
+    new = torch.add(value, one, alpha=-a1).sub_(two, alpha=a2)
+    return (new + two).mul_(b0).add_(one, alpha=b1), torch.cat([new, one])
 
 
 def _excess(signal: Tensor) -> Tensor:
-    """By how much the largest signal of a robot is out of range, (W, N, 1)."""
-    return (signal.amax(-1, keepdim=True) - 1.0).clamp(min=0.0)
+    """By how much the largest signal of a robot is out of range, (1, W, N)."""
+    return signal.amax(0, keepdim=True).sub_(1.0).clamp_(min=0.0)
 
 
 def _low_pass(cutoff_hz: float, dt_s: float) -> tuple[float, float, float, float]:

@@ -191,8 +191,7 @@ class RobotGroup:
         wrench = self.rate_loops.step_fixed(path, rows[..., ANG], self._fixed_loop)
         if not self._all_alive:
             wrench = torch.where(self.dead.unsqueeze(-1), 0.0, wrench)
-        thrust, torque = wrench.split((1, 3), -1)
-        both = torch.cat([up_w(rows[..., QUAT]) * thrust, torque], dim=-1)
+        both = self.rate_loops.force(wrench, up_w(rows[..., QUAT]), rows[..., LIN])
         force.index_add_(1, self._base_qvel, both.flatten(1).double())
 
     def _bent(self, path: Tensor) -> Tensor:

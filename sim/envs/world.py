@@ -9,7 +9,7 @@ from hardware import load_robot
 from hardware.rotation import rotate_inverse
 from hardware.types import ActuatorCommand, ObjectState
 from sim.envs.downwash import add_downwash
-from sim.envs.rate_loop import RateLoops, take_over
+from sim.envs.rate_loop import RateLoops, take_drag, take_over
 from sim.envs.robots import ANG, LIN, POS, QUAT, RobotGroup
 from sim.noise import Noise
 from sim.physics import Physics, make_physics, on
@@ -67,13 +67,15 @@ class World:
         self.decimation = round(control_dt_s / self.sim_dt)
         if abs(self.decimation * self.sim_dt - control_dt_s) > 1e-9:
             raise ValueError(f"control period {control_dt_s} s is no multiple of the time step {self.sim_dt} s")
-        own = {i: take_over(scene.model, scene.groups[i]) for i, looped in enumerate(rate_loops) if looped}
+        model, by_loop = scene.model, [i for i, looped in enumerate(rate_loops) if looped]
+        own = {i: take_over(model, scene.groups[i]) for i in by_loop}
+        more_drag = {i: take_drag(model, scene.groups[i]) for i in by_loop}
         self.calls = calls = self.decimation if own else 1  # of the engine in a control step: rate loops act in between
         remembered = periods * calls
         self.physics: Physics = make_physics(engine, scene, num_worlds, self.decimation // calls, device, remembered)
         sizes = [index.num_robots for index in scene.groups]
         with on(self.physics.device):
-            loops = {i: RateLoops(scene.groups[i], each, self.sim_dt, num_worlds) for i, each in own.items()}
+            loops = {i: RateLoops(scene.groups[i], own[i], self.sim_dt, num_worlds, more_drag[i]) for i in by_loop}
             self.groups = [
                 RobotGroup(index, self.physics, self.decimation, sum(sizes[:i]), sum(sizes), loops.get(i), periods)
                 for i, index in enumerate(scene.groups)

@@ -217,9 +217,11 @@ def _go_on_from(loops: RateLoops, change: np.ndarray, summed: np.ndarray) -> Non
     """
     shift = torch.from_numpy(change).float().unsqueeze(1)
     inner = shift * loops.gyro_memory
-    loops.state["gyro"] = loops.state["gyro"] + torch.cat([inner, inner], dim=-1)
-    loops.state["last"] = loops.state["last"] + shift
-    loops.state["sum"] = torch.from_numpy(summed).float().unsqueeze(1)
+    loops.state |= {
+        "gyro": loops.state["gyro"] + torch.cat([inner, inner], dim=-1),
+        "last": loops.state["last"] + shift,
+        "sum": torch.from_numpy(summed).float().unsqueeze(1),
+    }
 
 
 def mirrors(model: mujoco.MjModel) -> list[tuple[int, int, float]]:

@@ -1,11 +1,15 @@
 """Drones under their firmware's rate loop: it answers as published, on every engine, and varies as asked."""
 
+import math
+
 import pytest
 import torch
 from one_group import make_env, start_of
 
 from benchmarks.transfer import PLANTS, set_plants
 from hardware import load_robot
+from hardware.rotation import rotate, rotate_inverse
+from hardware.spec import GRAVITY
 from hardware.types import ActuatorCommand
 from sim import randomisation
 from sim.envs.world import World
@@ -77,6 +81,24 @@ def test_a_drone_with_its_models_own_loop_flies_as_the_model_does(robot):
     mine, theirs = (world.groups[0].truth() for world in (ours, model))
     assert mine.base_pos == pytest.approx(theirs.base_pos, abs=0.01)
     assert mine.base_ang_vel == pytest.approx(theirs.base_ang_vel, abs=0.01)
+
+
+@pytest.mark.parametrize("tilt", [0.0, 1.2])
+@pytest.mark.parametrize(
+    ("robot", "drag"), [("crazyflie", (0.02149163, 0.02149163, 0.02359736)), ("x500", (0.24823918, 0.24823918, 0.0))]
+)
+def test_drag_is_that_of_the_model_however_a_drone_is_tilted(robot, drag, tilt):
+    """N s/m along each axis of the body, as in its MJCF; the drone's drives are dead, and it does not turn."""
+    world = flown(robot)
+    quat = torch.tensor([[[math.cos(tilt / 2), 0.0, math.sin(tilt / 2), 0.0]]])
+    before = torch.tensor([[[3.0, -2.0, 1.0]]])
+    world.reset(ALL, [Start(command={}, pos=torch.tensor([[[0.0, 0.0, 5.0]]]), quat=quat, lin_vel=before)])
+    world.groups[0].dead[:] = True
+    world.step([ActuatorCommand(world.groups[0].rest.expand(1, 1, 4))])
+    after = rotate(quat, world.groups[0].truth().base_lin_vel)
+    falls = torch.tensor([0.0, 0.0, -GRAVITY * world.control_dt])
+    slowed = rotate(quat, torch.tensor(drag) * rotate_inverse(quat, before + falls / 2)) / world.groups[0].robot.mass_kg
+    assert (after - before - falls) / world.control_dt == pytest.approx(-slowed, abs=0.01 * float(slowed.norm()))
 
 
 @pytest.mark.slow
