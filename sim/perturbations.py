@@ -137,11 +137,11 @@ def _of_robot(task: TaskCfg, cfg: GroupCfg) -> Iterator[Perturbation]:
         yield Perturbation("delay of messages", "s", 0.0, 0.0, most_s, *late, step=least)
         dropped = _set(randomisation.dropped_messages, "share")
         yield Perturbation("lost messages", "1", 0.0, 0.0, 0.98, *dropped, field=field_spans.lost_messages(spec))
-    if randomisation.camera in has:
-        late = _set(randomisation.camera, "delay_s")
+    if task.scene.objects and spec.kind == "manipulator":
+        well: dict[str, Any] = {"others": {"delay_s": (0.0, 0.0), "missing": (0.0, 0.0), "offset": Noise()}}
+        late, missing = (_set(randomisation.camera, name, **well) for name in ("delay_s", "missing"))
         most_s, shown_s = CAMERA_LATEST_S, field_spans.PICTURES_S
         yield Perturbation("delay of pictures", "s", 0.0, 0.0, most_s, *late, field=shown_s, step=2 * least)
-        missing = _set(randomisation.camera, "missing")
         yield Perturbation("missing pictures", "1", 0.0, 0.0, 0.95, *missing, field=field_spans.PICTURES_MISSING)
     if cfg.noise:
         shown_noise = field_spans.noise(task, cfg, spec)

@@ -8,7 +8,6 @@ import torch
 
 from hardware import load_robot
 from hardware.types import ActuatorCommand
-from sim import randomisation
 from sim.envs.agents import AgentGroup
 from sim.envs.bodies_near import bodies_near
 from sim.envs.faulty_term import check_terms, check_values, in_term
@@ -22,7 +21,7 @@ from sim.tracing import is_tracing
 from sim.tree import on_tensors
 
 Tensor = torch.Tensor
-CAMERA_PERIODS = 7  # control steps that are remembered where pictures are late: they may be 100 ms older at 50 Hz
+CAMERA_PERIODS = 7  # control steps that are remembered of objects, of which pictures may be 100 ms old at 50 Hz
 
 
 class TeamEnv:
@@ -60,8 +59,7 @@ class TeamEnv:
         self.control_dt = 1.0 / rates.pop()
         looped = [cfg.rate_loop for cfg in task.groups.values()]
         scene = task_scene(task, num_agents)
-        terms = [term.func for cfg in task.groups.values() for term in cfg.randomisation.values()]
-        periods = CAMERA_PERIODS if randomisation.camera in terms else 2
+        periods = CAMERA_PERIODS if scene.objects else 2
         self.world = World(scene, num_envs, self.control_dt, engine, device, task.scene.downwash, looped, periods)
         self.device = self.world.physics.device
         with on(self.device):

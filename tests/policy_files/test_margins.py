@@ -200,7 +200,7 @@ def test_more_torque_than_motors_give_at_their_speed_is_a_reason_for_care(share,
 
 def test_what_hardware_shows_is_among_what_is_flown():
     shown = {}
-    for name in ("swarm-swap", "hover-x500", "stand", "push"):
+    for name in ("swarm-swap", "hover-x500", "stand", "push", "pick-place"):
         for each in perturbations(load_task(name), load_task(name).group_name):
             ends = [] if each.field is None else each.field
             for up, end in enumerate(ends):
@@ -211,7 +211,7 @@ def test_what_hardware_shows_is_among_what_is_flown():
     assert shown["swarm-swap", "lost messages"] == (0.0, 0.1) and shown["hover-x500", "lost commands"] == (0.0, 0.02)
     assert shown["stand", "drive strength"] == (pytest.approx(111 / 139, abs=1e-4), 1.0)
     assert shown["push", "drive strength"] is None
-    assert shown["stand", "push"] == (0.0, 0.5) and shown["push", "sensor noise"] == (1.0, 5.0)
+    assert shown["stand", "push"] == (0.0, 0.5) and shown["pick-place", "sensor noise"] == (1.0, 5.0)
 
 
 def test_a_number_is_named_with_its_group_only_where_there_are_several():
