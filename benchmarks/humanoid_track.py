@@ -1,7 +1,7 @@
 """How long a policy of the task `velocity` keeps its commands: `python -m benchmarks.humanoid_track FILE-OR-RUN`.
 
 Held-out commands in every direction, changed on the way, with the task's noise, delays, pushes and randomised robots,
-behind the shield. The task's success asks for the last second; here the mean velocity over two gait periods is judged
+behind the shield. The task's success asks for the last second; here the mean velocity over two gait periods counts
 from a second after each command on: how far it may be off, in how many of the episodes, and for how much of the time.
 Printed as JSON. Without --pushes nothing pushes.
 """
@@ -36,25 +36,25 @@ def track(policy: Path, worlds: int, pushes: bool) -> dict[str, object]:
     runner.start(robots)
     upright = torch.ones(worlds, dtype=torch.bool)
     within = {tolerance: torch.zeros(worlds) for tolerance in TOLERANCES}  # steps
-    judged, errors = 0, []
+    steps_counted, errors = 0, []
     for step in range(round(task.episode_s / env.control_dt) - 1):  # none starts again
         env.step({task.group_name: runner.act(robots)[0]})
         upright &= ~fallen.func(robots.now, **fallen.params)[:, 0]
         time_s = (step + 1) * env.control_dt
         if (time_s if time_s < SWITCH_S else time_s - SWITCH_S) < SETTLING_S:
             continue
-        judged += 1
+        steps_counted += 1
         errors.append(robots.now.means["velocity_error"][:, 0])
         for speed, turn in TOLERANCES:
             within[speed, turn] += (upright & tracks(robots.now, speed, turn)[:, 0]).float()
     error = torch.stack(errors)[:, upright]  # (T, K, 3)
     shares = {}
     for (speed, turn), steps in within.items():
-        always = int((steps == judged).sum())
+        always = int((steps == steps_counted).sum())
         shares[f"{speed:g} m/s, {turn:g} rad/s"] = {
             "of_episodes_always": always / worlds,
             "of_episodes_always_95": wilson(always, worlds),
-            "of_time": (steps / judged).mean().item(),
+            "of_time": (steps / steps_counted).mean().item(),
         }
     return {
         "robots": worlds,
