@@ -18,6 +18,7 @@ _NAMES = (
     "perch",
     "pick-place",
     "push",
+    "push-camera",
     "reach",
     "reach-fr3",
     "reach-ur5e",

@@ -96,12 +96,11 @@ GROUP = GroupCfg(
     },
     terminations={"outside": Term(objects.object_outside, {**PUCK, **REACH})},
     success=Term(objects.object_there, {**PUCK, "distance_m": 0.03}),
-    noise=panda.CAMERA_NOISE,
+    noise=panda.NOISE,
     randomisation={
         "object_mass": EventTerm(randomisation.object_mass, {"scale": (0.7, 1.3)}),
         "friction": EventTerm(randomisation.friction, {"scale": (0.7, 1.3)}),
         **panda.DRIVES,
-        **panda.CAMERA,
         "gains": EventTerm(randomisation.gains, {"stiffness": (0.9, 1.1), "damping": (0.9, 1.1)}),
     },
     baseline=Term(baselines.push, {**TOOL, **PUSHED, "quat": DOWN, "elbow": ELBOW}),
