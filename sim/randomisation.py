@@ -133,7 +133,7 @@ def rate_loop(
 def lost_commands(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, share: Range) -> None:
     """Lose the next command of a share of the robots, who hold the last one. For intervals of (0, 0)."""
     count = len(worlds), robots.num_robots
-    robots.lost[worlds] = torch.rand(count, generator=generator) < _uniform(count, share, generator)
+    robots.lost[worlds] = torch.rand(count, generator=generator) < _shares(count, share, generator)
 
 
 def motor_failure(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, probability: float) -> None:
@@ -185,7 +185,9 @@ def lost_states(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, 
     That is a control step at least. For intervals of (0, 0): the share is that of robots in which it begins now.
     """
     count, control_s = (len(worlds), robots.num_robots), robots.decimation * robots.dt
-    begins = torch.rand(count, generator=generator) < _uniform(count, share, generator)
+    begins = torch.rand(count, generator=generator) < _shares(count, share, generator)
+    if min(hold_s) < 0.0:
+        raise ValueError(f"hold_s {hold_s} s: 0 or more is possible")
     steps = (_uniform(count, hold_s, generator) / control_s).round().clamp(min=1.0).long()
     left = (robots.held_states[worlds] - 1).clamp(min=0)
     robots.held_states[worlds] = torch.where(begins, torch.maximum(left, steps), left)
@@ -223,7 +225,7 @@ def network_jitter(robots: RobotGroup, worlds: Tensor, generator: torch.Generato
 
 def dropped_messages(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, share: Range) -> None:
     """Share of the messages between robots that are lost; the last one heard stands, and ages."""
-    robots.dropout[worlds] = _uniform((len(worlds),), share, generator)
+    robots.dropout[worlds] = _shares((len(worlds),), share, generator)
 
 
 def camera(
@@ -235,10 +237,18 @@ def camera(
     stands, and ages. Places and attitudes are all off by the same `offset`, normally distributed, as where a camera is
     mounted is not known exactly.
     """
+    if not robots.physics.scene.objects:
+        raise ValueError("camera: this task tracks no objects")
     state, count = robots.cameras.state, (len(worlds), robots.num_robots)
     state["delay"][worlds] = _steps(robots, worlds, generator, delay_s, robots.cameras.most_delay)
-    state["missing"][worlds] = _uniform(count, missing, generator)
+    state["missing"][worlds] = _shares(count, missing, generator)
     state["offset"][worlds] = torch.randn(*count, 12, generator=generator) * torch.tensor(offset.per_column(0))
+
+
+def _shares(shape: tuple[int, ...], share: Range, generator: torch.Generator) -> Tensor:
+    if not 0.0 <= min(share) <= max(share) <= 1.0:
+        raise ValueError(f"share {share}: 0 to 1 is possible")
+    return _uniform(shape, share, generator)
 
 
 def _uniform(shape: tuple[int, ...], bounds: Range, generator: torch.Generator) -> Tensor:
@@ -249,7 +259,7 @@ def _uniform(shape: tuple[int, ...], bounds: Range, generator: torch.Generator) 
 
 
 def _steps(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, range_s: Range, most: int) -> Tensor:
-    if min(range_s) < 0.0 or round(max(range_s) / robots.dt) > most:
+    if not (min(range_s) >= 0.0 and max(range_s) < (most + 0.5) * robots.dt):
         raise ValueError(f"delay range {range_s} s: 0 to {most * robots.dt:.3f} s is possible")
     return (_uniform((len(worlds), robots.num_robots), range_s, generator) / robots.dt).round().long()
 

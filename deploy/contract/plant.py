@@ -78,8 +78,10 @@ def make_plant(spec: RobotSpec, randomisation: Mapping[str, Any], rate_loop: boo
     """
     ranges = tuple(_trained_ranges(randomisation.values()))
     delays = {delay: _varied(0.0, delay, ranges) for delay in DELAYS}
-    least, most = delays["actuator_delay_s"]
-    delays["actuator_delay_s"] = least, min(most, 1.0 / spec.control_hz)  # with jitter too the simulation ends there
+    # With jitter too the simulation ends at a control period, and at two of what is measured and heard.
+    for name, periods in zip(DELAYS, (1, 2, 2), strict=True):
+        least, most = delays[name]
+        delays[name] = least, min(most, periods / spec.control_hz)
     return Plant(
         control_interface(spec),
         tuple(convert(joint, JointPlant, from_attributes=True) for joint in spec.joints),

@@ -24,9 +24,9 @@ def advise(
     A gate that failed, or a success below the task's on the task's own plant: do not fly. A number that holds less far
     than the policy was trained for, or than hardware shows, or no farther than its nominal value, or that is not known:
     with care; so it is where all numbers together hold less far than they were trained for, under other physics, where
-    only some were pushed, and where one of the `contracts` is of a drone that never flew by its firmware, or of a plant
-    that was never varied, or where one of the `files`, by group as `verify` has them, asks a motor for more torque than
-    it gives at its speed.
+    only some were pushed, or a record is from before others could be, and where one of the `contracts` is of a drone
+    that never flew by its firmware, or of a plant that was never varied, or where one of the `files`, by group as
+    `verify` has them, asks a motor for more torque than it gives at its speed.
     """
     failed = [
         _reason(gate["name"], f"{gate['value']:.3g}, must be {gate['sign']} {gate['limit']:g}")
@@ -51,6 +51,8 @@ def advise(
         for group, file in (files or {}).items()
         if (why := beyond_curves(file.get("actuators", {})))
     ]
+    if unknown := margins.get("unknown"):
+        reasons.append(_reason("margins", f"{', '.join(unknown)} not pushed: the record is older"))
     if margins["only"]:
         reasons.append(_reason("margins", f"only {', '.join(margins['only'])} pushed"))
     return {"advice": CARE if reasons else FLY, "reasons": reasons}

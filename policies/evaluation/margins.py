@@ -157,14 +157,26 @@ def plan_margins(
 
 
 def as_hardware_shows(margins: Mapping[str, Any], task: TaskCfg) -> dict[str, Any]:
-    """Margins that were measured once, beside what is known of hardware today."""
+    """Margins that were measured once, beside what is known of hardware today.
+
+    `unknown` are the numbers that can be pushed today and could not be then.
+    """
     shown = {(group, each.name): each for group in task.groups for each in perturbations(task, group)}
 
     def renewed(row: Mapping[str, Any]) -> Mapping[str, Any]:
         each = shown.get((row["group"], row["parameter"]))
         return {**row, "field": _edge(each, each.field, row["direction"] == "up")} if each else row
 
-    return {**margins, "rows": [renewed(row) for row in margins["rows"]]}
+    rows = [renewed(row) for row in margins["rows"]]
+    flown = {(row["group"], row["parameter"]) for row in rows}
+    new = {number: each for number, each in shown.items() if number not in flown and not margins["only"]}
+    several = len(task.groups) > 1
+    unknown = [
+        f"{group}: {name}" if several else name
+        for (group, name), each in new.items()
+        if each.grid(False, None) or each.grid(True, None)
+    ]
+    return {**margins, "rows": rows, "unknown": unknown}
 
 
 def _report(say: Progress, number: int, rounds: int, note: str, share: float) -> None:

@@ -3,11 +3,13 @@
 import traceback
 from collections.abc import Iterator, Mapping
 from inspect import signature
+from math import inf
 from typing import Any
 
 from torch import Tensor
 
 from sim.envs.agents import AgentGroup
+from sim.randomisation import lost_states
 from sim.task import GroupCfg, TaskCfg
 from sim.terms import EventTerm, RewardTerm, Term
 
@@ -24,10 +26,22 @@ def check_terms(task: TaskCfg) -> None:
                 raise ValueError(
                     f"{where}: params = {term.params!r}: wanted a dict; a weight is weight={term.params!r}"
                 )
+            if isinstance(term, EventTerm):
+                _check_interval(where, term)
             try:
                 signature(term.func).bind_partial(**term.params)
             except TypeError as error:
                 raise ValueError(f"{where}: {_called(term)}: {error}") from error
+
+
+def _check_interval(where: str, term: EventTerm) -> None:
+    interval = term.interval_range_s
+    if interval is not None and not 0.0 <= interval[0] <= interval[1] < inf:
+        raise ValueError(
+            f"{where}: interval_range_s = {interval}: wanted two numbers of 0 s or more, the smaller first"
+        )
+    if interval is None and term.func is lost_states:
+        raise ValueError(f"{where}: interval_range_s = None: lost_states wants (0.0, 0.0), for every control step")
 
 
 def check_values(task: TaskCfg, group_name: str, group: AgentGroup) -> None:

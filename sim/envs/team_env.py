@@ -133,22 +133,26 @@ class TeamEnv:
                 found = f"shape {tuple(action.shape)}" if isinstance(action, Tensor) else type(action).__name__
                 raise ValueError(f"action of {name!r}: wanted a torch tensor of shape {shape}, not {found}")
         actions = {name: actions[name].to(self.device).clamp(-1.0, 1.0) for name in groups}
+        broken = torch.stack([action.isnan().flatten(1).any(1) for action in actions.values()]).any(0)
+        actions = {name: action.nan_to_num() for name, action in actions.items()}
         targets = {name: target.to(self.device) for name, target in (targets or {}).items()}
         commands = {
             name: group.actuator_command(actions[name], targets.get(name), bodies_near(groups, name))
             for name, group in groups.items()
         }
         try:
-            return self._stepped(actions, commands)
+            return self._stepped(actions, commands, broken)
         except Exception as error:
             self._name_term(error)
             raise
 
-    def _stepped(self, actions: Mapping[str, Tensor], commands: Mapping[str, ActuatorCommand]) -> EnvStep:
-        """The step under what actuators are given, and all that it comes to."""
+    def _stepped(
+        self, actions: Mapping[str, Tensor], commands: Mapping[str, ActuatorCommand], broken: Tensor
+    ) -> EnvStep:
+        """The step under what actuators are given, and all that it comes to; `broken` worlds (W,) were given a NaN."""
         groups = self.groups
         self.world.step(list(commands.values()))
-        unstable = ~self.world.physics.finite()
+        unstable = ~self.world.physics.finite() | broken
         self._where(unstable, self._rescue)  # so that no NaN goes any further
         self._update_transitions(actions, {name: command.target for name, command in commands.items()})
         rewards, terminations = {}, {}
