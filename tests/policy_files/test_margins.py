@@ -299,5 +299,7 @@ def test_the_document_lists_what_the_records_beside_it_say(tmp_path):
     (tmp_path / "hover.json").write_text(json.dumps(record), encoding="utf-8")
     (tmp_path / "old.json").write_text(json.dumps({"verdict": "verified"}), encoding="utf-8")
     text = write_margins(tmp_path / "README.md", "margins")
-    assert "| `hover` | **fly** |" in text and "| mass (x) | 2 and beyond, trained to 1.05 |" in text
-    assert "old" not in text
+    assert "| `hover` | **fly with care** | margins: rate loop gains" in text and "jitter" in text
+    assert "not pushed: the record is older" in text
+    assert "| mass (x) | 2 and beyond, trained to 1.05 |" in text
+    assert "`old`" not in text

@@ -7,6 +7,7 @@ from one_group import make_env
 from sim import randomisation
 from sim.noise import Noise
 from sim.tasks import load_task
+from sim.terms import EventTerm
 
 STEPS, LATE = 4, 3  # control steps, and by how many of them pictures are late
 MOUNTED_WELL = Noise()
@@ -16,7 +17,7 @@ def pushed(delay_s=0.0, missing=0.0, offset=MOUNTED_WELL, worlds=2):
     """Where the puck was, and where and how old it was seen, after each of some steps in which the arm pushes it."""
     task = load_task("push")
     params = {"delay_s": (delay_s, delay_s), "missing": (missing, missing), "offset": offset}
-    camera = {"camera": task.group.randomisation["camera"].__class__(randomisation.camera, params)}
+    camera = {"camera": EventTerm(randomisation.camera, params)}
     env = make_env(task.changed(randomisation=camera, noise=Noise()), worlds, 0)
     puck = torch.as_tensor(env.world.scene.objects[0].qvel[:1])
     env.world.physics.add_velocity(torch.arange(worlds), puck, torch.full((worlds, 1), 0.5))

@@ -314,3 +314,14 @@ def test_of_two_terms_with_one_name_both_are_checked(kind):
 def test_an_action_that_does_not_fit_is_refused_in_one_line(given, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         TeamEnv("hover", 2, seed=0).step(given)
+
+
+@pytest.mark.parametrize("task", ["push", "swarm-swap"])
+def test_a_world_whose_action_is_no_number_fails_alone(task):
+    """MuJoCo takes no notice of a set-point that is none, so a joint would go on as if nothing had been asked."""
+    env = make_env(task, 3, 0)
+    action = torch.zeros(3, env.group.num_agents, env.group.action_dim)
+    action[1, 0, 0] = torch.nan
+    obs, reward, _, _, rest = env.step(action)
+    assert rest["terminations"]["unstable"].all(-1).tolist() == [False, True, False]
+    assert all(value.isfinite().all() for value in (obs, rest["final_obs"], reward))

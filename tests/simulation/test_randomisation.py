@@ -1,6 +1,7 @@
 """Everything that may differ from world to world does so in its range, only where it should, and physics feels it."""
 
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -251,3 +252,30 @@ def test_changed_fields_continue_bitwise():
     twin = make_env("swarm-swap", 4, seed=9)
     twin.set_state(saved)
     assert all(torch.equal(twin.step(action)[0], obs) for obs in expected)
+
+
+@pytest.mark.parametrize(
+    ("func", "params", "says"),
+    [
+        (randomisation.dropped_messages, {"share": (0.0, 1.2)}, r"share \(0.0, 1.2\): 0 to 1 is possible"),
+        (randomisation.lost_states, {"share": (-0.1, 0.0), "hold_s": (0.0, 0.0)}, "0 to 1 is possible"),
+        (randomisation.lost_states, {"share": (0.0, 0.0), "hold_s": (-0.1, 0.0)}, "0 or more is possible"),
+        (randomisation.sensor_delay, {"range_s": (math.nan, math.nan)}, "is possible"),
+        (randomisation.sensor_delay, {"range_s": (0.0, math.inf)}, "is possible"),
+        (
+            randomisation.camera,
+            {"delay_s": (0.0, 0.0), "missing": (0.0, 0.0), "offset": Noise()},
+            "this task tracks no objects",
+        ),
+    ],
+)
+def test_a_range_that_cannot_be_is_refused(func, params, says):
+    with pytest.raises(ValueError, match=says):
+        apply(make_env("swarm-swap", 4, 0), func, **params)
+
+
+@pytest.mark.parametrize("interval_s", [(1.0, 0.0), (-1.0, -1.0), (0.0, math.nan), None])
+def test_an_interval_that_cannot_be_is_refused(interval_s):
+    term = EventTerm(randomisation.lost_states, {"share": (0.1, 0.1), "hold_s": (0.0, 0.0)}, interval_s)
+    with pytest.raises(ValueError, match="randomisation 'lost': interval_range_s"):
+        make_env(load_task("swarm-swap").changed(randomisation={"lost": term}), 2, 0)
