@@ -159,7 +159,7 @@ def plan_margins(
 def as_hardware_shows(margins: Mapping[str, Any], task: TaskCfg) -> dict[str, Any]:
     """Margins that were measured once, beside what is known of hardware today.
 
-    `unknown` are the numbers that can be pushed today and could not be then.
+    `unknown` are the numbers that can be pushed today and could not be then, if any.
     """
     shown = {(group, each.name): each for group in task.groups for each in perturbations(task, group)}
 
@@ -176,7 +176,8 @@ def as_hardware_shows(margins: Mapping[str, Any], task: TaskCfg) -> dict[str, An
         for (group, name), each in new.items()
         if each.grid(False, None) or each.grid(True, None)
     ]
-    return {**margins, "rows": rows, "unknown": unknown}
+    kept = {name: value for name, value in margins.items() if name != "unknown"}
+    return {**kept, "rows": rows} | ({"unknown": unknown} if unknown else {})
 
 
 def _report(say: Progress, number: int, rounds: int, note: str, share: float) -> None:
