@@ -86,7 +86,7 @@ def test_the_contract_says_what_the_task_says(bundle_path: Path):
     assert contract.provenance.env_steps == 8 * 16 * 2
     assert contract.provenance.seed == 0
     assert contract.plant == make_plant(load_robot("crazyflie"), describe(load_task("swarm-swap").group.randomisation))
-    assert contract.plant.actuator_delay_s == (0.0, 0.016) and contract.plant.flight["rotor_time_constant_s"] > 0
+    assert contract.plant.actuator_delay_s == (0.0, 0.02) and contract.plant.flight["rotor_time_constant_s"] > 0
     task = json.loads(contract_to_json(contract))["provenance"]["task_config"]
     assert task["groups"]["crazyflie"]["rewards"]["at_goal"]["func"] == "sim.terms.rewards.at_goal"
 
