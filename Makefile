@@ -10,8 +10,8 @@ BESIDE_LINT = $(MAKE) --no-print-directory --jobs=2 lint without-ros
 IDLE := $(shell command -v chrt >/dev/null && echo chrt --idle 0)
 REPORT := build/tests.txt
 OWN_CACHE := -o cache_dir=.pytest_cache/without-ros
-AGAIN := --last-failed --last-failed-no-failures none
-tried_twice = { $(PYTEST) $(2) -m $(1) || { echo "once more, one at a time:"; $(PYTEST) $(AGAIN) $(3) -m $(1); }; }
+ROBOTS := (ros or real_time)
+again = echo "once more, one at a time:"; $(PYTEST) --last-failed --last-failed-no-failures none $(1)
 PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt $(wildcard deploy/shield/native/*)
 # The other side of the Franka's driver needs other versions of libraries. FRANKY_SIM=THERE names one of your own.
 FRANKY_VENV := $(abspath $(VENV))-franky-sim
@@ -29,21 +29,22 @@ demo: $(VENV)/.installed
 # Robots in real time wait more than they compute. What needs no wall clock takes what they leave of the cores: it runs in
 # the kernel's class for idle time, which robots do not feel, and its report comes last. Then, one after the other, what
 # measures how punctual robots are. The quick demo is among these (tests/command/test_demo.py): the whole way cannot break unseen.
-# Tests share the machine with whatever else it does: those that fail are tried once more, one at a time. What failed
-# first is printed; what fails again has failed.
+# Tests share the machine with whatever else it does: those that fail are tried once more, one at a time, robots when
+# nothing else runs any more. What failed first is printed; what fails again has failed.
 test: $(VENV)/.installed-dev franky-sim
 	@mkdir -p build; $(IDLE) $(BESIDE_LINT) MARKED="not ros and not real_time" >$(REPORT) 2>&1 & others=$$!; \
-		trap "kill $$others" INT TERM; status=0; \
-		$(call tried_twice,"ros and not alone or real_time and not alone",$(PARALLEL) 3,$(PARALLEL) 1) || status=1; \
-		$(call tried_twice,alone) || status=1; \
+		trap "kill $$others" INT TERM; robots=0; \
+		$(PYTEST) $(PARALLEL) 3 -m "$(ROBOTS) and not alone" || robots=1; \
+		$(PYTEST) -m "$(ROBOTS) and alone" || robots=1; \
 		echo "beside them, what needs no wall clock:"; \
-		tail --lines=+1 --follow --pid=$$others $(REPORT); wait $$others && exit $$status
+		tail --lines=+1 --follow --pid=$$others $(REPORT); wait $$others; status=$$?; \
+		[ $$robots = 0 ] || { $(call again,$(PARALLEL) 1) -m "$(ROBOTS)"; } || status=1; exit $$status
 
 quick:
 	@$(BESIDE_LINT) MARKED="not ros and not slow"
 
 without-ros: $(VENV)/.installed-dev
-	@$(call tried_twice,"$(MARKED)",$(PARALLEL) logical --maxprocesses 4 $(OWN_CACHE),$(OWN_CACHE))
+	@$(PYTEST) $(PARALLEL) logical --maxprocesses 4 $(OWN_CACHE) -m "$(MARKED)" || { $(call again,$(OWN_CACHE)) -m "$(MARKED)"; }
 
 lint: $(VENV)/.installed-dev
 	@$(BIN)/ruff check .
