@@ -133,17 +133,21 @@ def check_is_run(folder: Path) -> None:
 
 
 def fields_of_task(task: Any) -> tuple[type, dict[str, str]]:
-    """A dataclass with every single number of a task (None: of none) as a field, and the path in the task of each."""
+    """A dataclass with the numbers and ranges of a task (None: of none) as fields, and the path in the task of each."""
     from policies.task_data import numbers
 
     known = {} if task is None else numbers(task)
     found = {path: value for path, value in known.items() if path.rpartition(".")[2] not in GIVEN_ELSEWHERE}
     paths = {path.replace(".", "__"): path for path in found}
     made = [
-        (name, Annotated[type(found[path]), tyro.conf.arg(name=path)], field(default=found[path]))
+        (name, Annotated[_type(found[path]), tyro.conf.arg(name=path)], field(default=found[path]))
         for name, path in paths.items()
     ]
     return make_dataclass("TaskFields", made), paths
+
+
+def _type(value: Any) -> Any:
+    return tuple[tuple(float for _ in value)] if isinstance(value, tuple) else type(value)  # type: ignore[misc]
 
 
 def given(args: Sequence[str], prefix: str, value: Any) -> dict[str, Any]:

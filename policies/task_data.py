@@ -14,6 +14,8 @@ import numpy as np
 from hardware import load_robot
 from hardware.names import nearest
 
+RANGES = ("randomisation", "commands")  # of a group, in which several numbers together may be changed too
+
 
 def task_record(task: Any) -> dict[str, Any]:
     """The task as JSON data: values, functions by name with a digest of their source, robots and the whole's hash."""
@@ -51,24 +53,32 @@ def first_sentence(thing: Any) -> str:
 
 
 def numbers(task: Any) -> dict[str, Any]:
-    """Every single number and switch of a task by its path, such as "rewards.at_goal.weight".
+    """Every number, switch and range of a task by its path, such as "rewards.at_goal.weight".
 
-    Those of its only group stand as if they were the task's own; training has options of its own.
+    A range is a tuple, of what is randomised or commanded. Those of its only group stand as if they were the task's
+    own; training has options of its own.
     """
     return dict(_numbers(_one_group(task) | _own(task)))
 
 
 def changed(task: Any, changes: Mapping[str, Any]) -> Any:
-    """The task with other numbers; ValueError for a path that `numbers` does not know."""
+    """The task with other numbers; ValueError for a path that `numbers` does not know, or a range of another length."""
     known = numbers(task)
     for path, value in changes.items():
         if path not in known:
             raise ValueError(f"task {task.name!r} has no number {path!r}{nearest(path, known)}")
+        value = tuple(value) if isinstance(value, list) else value  # as a record on disk has it
+        if _length(value) != _length(known[path]):
+            raise ValueError(f"{path} of task {task.name!r} is {known[path]}: {value} is of another length")
         parts = path.split(".")
         if parts[0] not in _own(task):
             parts = ["groups", next(iter(task.groups)), *parts]
         task = _put(task, parts, value)
     return task
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, tuple) else 0
 
 
 def _own(task: Any) -> dict[str, Any]:
@@ -83,13 +93,20 @@ def _one_group(task: Any) -> dict[str, Any]:
 def _numbers(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
     if is_dataclass(value) and not isinstance(value, type):
         value = _own(value)
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float) or _is_range(value, place):
         yield place, value
     elif isinstance(value, Mapping):
         single = len(value.get("groups", ())) == 1 if not place else False
         for name, item in value.items():
             if name not in ("training", "shield") and not (single and name == "groups") and "." not in str(name):
                 yield from _numbers(item, f"{place}.{name}" if place else str(name))
+
+
+def _is_range(value: Any, place: str) -> bool:
+    """Numbers, not places in a list, of what is randomised or commanded."""
+    if not isinstance(value, tuple) or not value or not any(f"{name}." in place for name in RANGES):
+        return False
+    return all(type(each) is float for each in value)
 
 
 def _put(value: Any, parts: list[str], new: Any) -> Any:

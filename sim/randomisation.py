@@ -11,13 +11,14 @@ from sim.envs.robots import DELAYS, RobotGroup
 from sim.noise import Noise
 from sim.scenes.terrain import PERIOD, ROUGHEST_M
 
+LIGHTEST = 0.01  # of a nominal mass: physics needs some
 Range = tuple[float, float]
 Tensor = torch.Tensor
 
 
 def mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Mass and inertia of each robot, all its bodies by the same factor."""
-    factor = _uniform((len(worlds), robots.num_robots), scale, generator)
+    factor = _uniform((len(worlds), robots.num_robots), scale, generator, LIGHTEST)
     _scale_inertia(robots, worlds, torch.as_tensor(robots.group.bodies), factor)
 
 
@@ -25,14 +26,15 @@ def base_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, ad
     """Mass added to each robot's base: a payload, another battery; its inertia grows in proportion."""
     bodies = torch.as_tensor(robots.group.base_body)
     nominal = robots.physics.field("body_mass")[bodies]
-    factor = 1.0 + _uniform((len(worlds), robots.num_robots), add_kg, generator) / nominal
+    least = (LIGHTEST - 1.0) * float(nominal.min())
+    factor = 1.0 + _uniform((len(worlds), robots.num_robots), add_kg, generator, least) / nominal
     _scale_inertia(robots, worlds, bodies.unsqueeze(-1), factor)
 
 
 def object_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Mass and inertia of every tracked object."""
     bodies = torch.tensor([[tracked.body] for tracked in robots.physics.scene.objects])
-    factor = _uniform((len(worlds), len(bodies)), scale, generator)
+    factor = _uniform((len(worlds), len(bodies)), scale, generator, LIGHTEST)
     _scale_inertia(robots, worlds, bodies, factor)
 
 
@@ -47,7 +49,7 @@ def centre_of_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generato
 def friction(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Sliding friction of everything in a world, by the same factor."""
     nominal = robots.physics.field("geom_friction")
-    factor = _uniform((len(worlds), 1), scale, generator)
+    factor = _uniform((len(worlds), 1), scale, generator, 0.0)
     values = nominal.expand(len(worlds), -1, -1).clone()
     values[..., 0] *= factor
     robots.physics.set_field("geom_friction", worlds, torch.arange(len(nominal)), values)
@@ -78,7 +80,7 @@ def gains(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, stiffn
     """Stiffness and damping of every joint's drive, as factors."""
     channels = _joint_channels(robots)
     count = (len(worlds), len(channels))
-    kp, kd = _uniform(count, stiffness, generator), _uniform(count, damping, generator)
+    kp, kd = _uniform(count, stiffness, generator, 0.0), _uniform(count, damping, generator, 0.0)
     gain = robots.physics.field("actuator_gainprm")[channels].expand(len(worlds), -1, -1).clone()
     bias = robots.physics.field("actuator_biasprm")[channels].expand(len(worlds), -1, -1).clone()
     gain[..., 0] *= kp
@@ -92,23 +94,23 @@ def motor_strength(robots: RobotGroup, worlds: Tensor, generator: torch.Generato
     """The most that every joint's drive can give."""
     channels = _joint_channels(robots)
     nominal = robots.physics.field("actuator_forcerange")[channels]
-    factor = _uniform((len(worlds), len(channels)), scale, generator)
+    factor = _uniform((len(worlds), len(channels)), scale, generator, 0.0)
     robots.physics.set_field("actuator_forcerange", worlds, channels, nominal * factor.unsqueeze(-1))
 
 
 def thrust(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Thrust that the rotors really give, as a share of what was asked: propeller wear, battery."""
-    robots.strength[worlds, :, 0] = _uniform((len(worlds), robots.num_robots), scale, generator)
+    robots.strength[worlds, :, 0] = _uniform((len(worlds), robots.num_robots), scale, generator, 0.0)
 
 
 def thrust_curve(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, exponent: Range) -> None:
     """Shape of the thrust curve: real thrust = full thrust * (asked / full) ** exponent."""
-    robots.curve[worlds, :, 0] = _uniform((len(worlds), robots.num_robots), exponent, generator)
+    robots.curve[worlds, :, 0] = _uniform((len(worlds), robots.num_robots), exponent, generator, 0.0)
 
 
 def battery_sag(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, share: Range) -> None:
     """Thrust lost, as a share of what is left, each time that it is called: for intervals."""
-    lost = _uniform((len(worlds), robots.num_robots), share, generator)
+    lost = _shares((len(worlds), robots.num_robots), share, generator)
     robots.strength[worlds, :, 0] *= 1.0 - lost
 
 
@@ -124,9 +126,9 @@ def rate_loop(
             "rate_loop: drones of this task fly by their model's own loop; give its group `rate_loop=True`"
         )
     state, count = robots.rate_loops.state, (len(worlds), robots.num_robots)
-    state["gain"][worlds] = _uniform((*count, 3), gain, generator)
-    state["lag"][worlds] = _uniform((*count, 1), lag, generator)
-    state["trim"][worlds] = 1.0 + _uniform((*count, state["trim"].shape[-1]), trim, generator)
+    state["gain"][worlds] = _uniform((*count, 3), gain, generator, 0.0)
+    state["lag"][worlds] = _uniform((*count, 1), lag, generator, 0.0)
+    state["trim"][worlds] = 1.0 + _uniform((*count, state["trim"].shape[-1]), trim, generator, -1.0)
     state["slow"][worlds] = torch.rand(count, generator=generator) < own
 
 
@@ -186,9 +188,7 @@ def lost_states(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, 
     """
     count, control_s = (len(worlds), robots.num_robots), robots.decimation * robots.dt
     begins = torch.rand(count, generator=generator) < _shares(count, share, generator)
-    if min(hold_s) < 0.0:
-        raise ValueError(f"hold_s {hold_s} s: 0 or more is possible")
-    steps = (_uniform(count, hold_s, generator) / control_s).round().clamp(min=1.0).long()
+    steps = (_uniform(count, hold_s, generator, 0.0) / control_s).round().clamp(min=1.0).long()
     left = (robots.held_states[worlds] - 1).clamp(min=0)
     robots.held_states[worlds] = torch.where(begins, torch.maximum(left, steps), left)
 
@@ -251,10 +251,12 @@ def _shares(shape: tuple[int, ...], share: Range, generator: torch.Generator) ->
     return _uniform(shape, share, generator)
 
 
-def _uniform(shape: tuple[int, ...], bounds: Range, generator: torch.Generator) -> Tensor:
+def _uniform(shape: tuple[int, ...], bounds: Range, generator: torch.Generator, least: float = -np.inf) -> Tensor:
     low, high = bounds
     if not (np.isfinite(low) and np.isfinite(high) and low <= high):
-        raise ValueError(f"randomisation range ({low}, {high}): needs two finite numbers, low <= high")
+        raise ValueError(f"range ({low}, {high}): needs two finite numbers, low <= high")
+    if low < least:
+        raise ValueError(f"range ({low}, {high}): {least:g} or more is possible")
     return low + (high - low) * torch.rand(shape, generator=generator)
 
 
@@ -289,7 +291,7 @@ def _scale_inertia(robots: RobotGroup, worlds: Tensor, bodies: Tensor, factor: T
 
 def _scale_joints(robots: RobotGroup, field: str, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     joints = torch.as_tensor(robots.group.joint_qvel).flatten()
-    factor = _uniform((len(worlds), len(joints)), scale, generator)
+    factor = _uniform((len(worlds), len(joints)), scale, generator, 0.0)
     robots.physics.set_field(field, worlds, joints, robots.physics.field(field)[joints] * factor)
 
 

@@ -101,7 +101,7 @@ class AgentGroup:
             self.memory[name][worlds] = value
         for name, term in self.randomisation.items():
             if term.interval_range_s is None:
-                term.func(self.robots, worlds, generator, **term.params)
+                self._apply(name, term, worlds, generator)
             else:
                 self.due[name][worlds] = _wait(term.interval_range_s, len(worlds), generator)
         for window in self.windows.values():
@@ -189,8 +189,15 @@ class AgentGroup:
 
     def _happen(self, name: str, term: EventTerm, generator: torch.Generator, worlds: Tensor) -> None:
         """Apply an event to `worlds` (K,), and draw when it comes again."""
-        term.func(self.robots, worlds, generator, **term.params)
+        self._apply(name, term, worlds, generator)
         self.due[name][worlds] = _wait(term.interval_range_s, len(worlds), generator)
+
+    def _apply(self, name: str, term: EventTerm, worlds: Tensor, generator: torch.Generator) -> None:
+        """ValueError that names the term of a range which is impossible."""
+        try:
+            term.func(self.robots, worlds, generator, **term.params)
+        except ValueError as error:
+            raise ValueError(f"randomisation {name!r}: {error}") from error
 
     def measure(self, worlds: Tensor, messages: Tensor | None, generator: torch.Generator) -> Measured:
         """What robots of `worlds` (K,) sense, receive of the team's `messages` (K, M, 7), and see: (K, N, ...)."""

@@ -10,6 +10,7 @@ from places import ROOT
 from small_run import train_cfg
 
 import hardware
+from deploy.bundle import load_bundle
 from phalanx.cli import main
 from policies.algorithms.configurations import CONFIGURATIONS
 from policies.algorithms.ppo import PPOCfg
@@ -45,6 +46,7 @@ def test_options_reach_the_run_and_the_hint_to_resume_can_be_pasted(tmp_path: Pa
     out = str(tmp_path / "run")
     options = ["--seed", "5", "--ppo.learning-rate", "3e-4", "--task.episode-s", "2.5"]
     options += ["--task.rewards.spin.weight", "-0.1", "--steps", "64"]
+    options += ["--task.randomisation.mass.params.scale", "0.8", "1.3"]
     assert phalanx("train", "hover", "--out", out, *SMALL, *options) == 0
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["algorithm"]["crazyflie"]["learning_rate"] == 3e-4 and run["network"]["crazyflie"]["hidden"] == 8
@@ -56,6 +58,9 @@ def test_options_reach_the_run_and_the_hint_to_resume_can_be_pasted(tmp_path: Pa
     assert content["progress"]["agent_steps"] == 96 and content["run"]["seed"] == 5
     capsys.readouterr()
     assert phalanx("export", out) == 0  # with the task as it was set
+    plant = load_bundle(tmp_path / "run" / "policy.onnx").contract.plant
+    assert plant is not None
+    assert [(r.low, r.high) for r in plant.trained_ranges if r.event == "mass"] == [(0.8, 1.3)]
     said = capsys.readouterr().err  # while it works
     assert said.startswith("export") and "libraries" in said and "100 %" in said
     said = refused(capsys, "train", "--resume", out, "--seed", "7")
@@ -74,6 +79,8 @@ def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
         ),
         (["--seed", "-1"], "seed = -1: 0 to"),
         (["--task.rewards.spin.wieght", "1"], "did you mean '--task.rewards.spin.weight'"),
+        (["--task.randomisation.mass.params.scale", "-1", "1"], "randomisation 'mass': range (-1.0, 1.0): 0.01 or more"),
+        (["--task.randomisation.mass.params.scale", "1"], "mass.params.scale'. Expected 2 values"),
         (["--out", str(tmp_path / "file")], "is a file, wanted a folder"),
         (["--steps", "0"], "--steps = 0: at least 1"),
         (["--network.symmetric", "true"], "--network.symmetric true: takes no value; give --network.symmetric alone,"),

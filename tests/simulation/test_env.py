@@ -222,8 +222,8 @@ def test_impossible_ranges_and_unknown_tasks_are_refused():
 
     task = load_task("swarm-swap")
     for func, params, message in (
-        (randomisation.mass, {"scale": (1.2, 0.8)}, r"range \(1.2, 0.8\)"),
-        (randomisation.network_delay, {"range_s": (0.0, 0.5)}, r"delay range \(0.0, 0.5\)"),
+        (randomisation.mass, {"scale": (1.2, 0.8)}, r"randomisation 'x': range \(1.2, 0.8\)"),
+        (randomisation.network_delay, {"range_s": (0.0, 0.5)}, r"randomisation 'x': delay range \(0.0, 0.5\)"),
     ):
         bad = task.changed(randomisation={"x": EventTerm(func, params)})
         with pytest.raises(ValueError, match=message):
