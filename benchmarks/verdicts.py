@@ -21,9 +21,10 @@ from benchmarks.turns import kept
 from deploy.bundle import Bundle, load_bundle
 from deploy.bundle.verification import NOT, REFUSED
 from phalanx.verification.verdict import verification
+from policies.evaluation.corners import corners, trained_numbers
 from policies.evaluation.evaluate import evaluate, load_team, make_policy_runner
 from policies.evaluation.flight_advice import advise
-from policies.evaluation.margins import CORNER, MarginCfg, corners, fly_plants, plan_margins, refuted, trained_numbers
+from policies.evaluation.margins import CORNER, MarginCfg, fly_plants, plan_margins, refuted
 from policies.evaluation.policy_runner import TeamRunner
 from policies.evaluation.verify import VerifyCfg, verify
 from policies.threads import single_threaded_torch

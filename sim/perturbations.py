@@ -59,6 +59,12 @@ class Perturbation:
             found |= {span[up]} if span is not None and self._within(span[up], up) else set()
         return [self.nominal] * self.nominal_too + sorted(found, reverse=not up)
 
+    def edge(self, span: Span | None, up: bool) -> float | None:
+        """The end of `span` in that direction; None where it does not reach beyond the nominal value."""
+        if span is None or (span[up] <= self.nominal if up else span[up] >= self.nominal):
+            return None
+        return span[up]
+
     def _within(self, value: float, up: bool) -> bool:
         return self.nominal < value <= self.high if up else self.low <= value < self.nominal
 

@@ -39,7 +39,7 @@ def _lost(record: Mapping[str, Any], starts: int, margins: "MarginCfg | None") -
 def renewed(record: Mapping[str, Any], contracts: "Iterable[Contract]") -> dict[str, Any]:
     """A `record` with the advice that its margins come to today, of files with these `contracts`."""
     from policies.evaluation.flight_advice import advise
-    from policies.evaluation.margins import as_hardware_shows
+    from policies.evaluation.margin_renewal import as_hardware_shows
     from sim.tasks import load_task
 
     margins = as_hardware_shows(record["margins"], load_task(record["task"]))

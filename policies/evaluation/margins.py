@@ -7,7 +7,7 @@ ones, all numbers at once in one environment, behind the shield.
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, log2
 from pathlib import Path
@@ -17,10 +17,11 @@ import torch
 
 from deploy.bundle import Bundle
 from deploy.contract.plant import Plant
+from policies.evaluation.corners import corners, trained_numbers
 from policies.evaluation.evaluate import HELD_OUT_SEED, fly_worlds, load_team, make_policy_runner, wilson
 from policies.evaluation.policy_runner import TeamRunner
 from policies.threads import single_threaded_torch
-from sim.conditions import Condition, Terms, Variant, under_conditions
+from sim.conditions import Condition, Variant, under_conditions
 from sim.envs.team_env import TeamEnv
 from sim.perturbations import Perturbation, not_pushed, perturbations
 from sim.task import TaskCfg
@@ -28,13 +29,11 @@ from sim.tasks import load_task
 
 CORNER = "worst corner"
 FRACTIONS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)  # of what was trained, all at once
-CORNERS = 16  # drawn: at each, every number is at the lower or the upper end
 OTHER_PHYSICS = {
     "half the time step": Variant(substeps=2),
     "elliptic friction": Variant(elliptic=True),  # other integrators change no success, see docs/figures.md
 }
 Progress = Callable[[float, str], None]
-TrainedNumber = tuple[str, Perturbation, tuple[float, float]]  # its group, and the range that it was trained over
 
 
 @dataclass(frozen=True)
@@ -156,30 +155,6 @@ def plan_margins(
     return partial(measure_margins, team, task, searches, task.min_success, cfg)
 
 
-def as_hardware_shows(margins: Mapping[str, Any], task: TaskCfg) -> dict[str, Any]:
-    """Margins that were measured once, beside what is known of hardware today.
-
-    `unknown` are the numbers that can be pushed today and could not be then, if any.
-    """
-    shown = {(group, each.name): each for group in task.groups for each in perturbations(task, group)}
-
-    def renewed(row: Mapping[str, Any]) -> Mapping[str, Any]:
-        each = shown.get((row["group"], row["parameter"]))
-        return {**row, "field": _edge(each, each.field, row["direction"] == "up")} if each else row
-
-    rows = [renewed(row) for row in margins["rows"]]
-    flown = {(row["group"], row["parameter"]) for row in rows}
-    new = {number: each for number, each in shown.items() if number not in flown and not margins["only"]}
-    several = len(task.groups) > 1
-    unknown = [
-        f"{group}: {name}" if several else name
-        for (group, name), each in new.items()
-        if each.grid(False, None) or each.grid(True, None)
-    ]
-    kept = {name: value for name, value in margins.items() if name != "unknown"}
-    return {**kept, "rows": rows} | ({"unknown": unknown} if unknown else {})
-
-
 def _report(say: Progress, number: int, rounds: int, note: str, share: float) -> None:
     say((number + share) / rounds, note)
 
@@ -193,7 +168,7 @@ def _searches(task: TaskCfg, plants: Mapping[str, Plant | None], cfg: MarginCfg)
             span = each.trained(plant) if plant else None
             for up in (False, True):
                 if grid := each.grid(up, plant):
-                    edges = _edge(each, span, up), _edge(each, each.field, up)
+                    edges = each.edge(span, up), each.edge(each.field, up)
                     label = _label(group, each.name, each.unit, up, each.nominal, *edges)
                     searches.append(Search(label, grid, _pushed(task, group, each)))
     if trained:
@@ -205,12 +180,6 @@ def _searches(task: TaskCfg, plants: Mapping[str, Plant | None], cfg: MarginCfg)
             raise ValueError(f"only {unknown[0]!r}: of {task.name} these can be pushed: {', '.join(known)}")
         return [search for search in searches if search.label["parameter"] in cfg.only]
     return searches
-
-
-def trained_numbers(task: TaskCfg, plants: Mapping[str, Plant | None]) -> list[TrainedNumber]:
-    """Of each group's plant the numbers that its policy was trained over a range of."""
-    numbers = ((group, each, plant) for group, plant in plants.items() if plant for each in perturbations(task, group))
-    return [(group, each, span) for group, each, plant in numbers if (span := each.trained(plant)) is not None]
 
 
 def _label(
@@ -227,38 +196,8 @@ def _label(
     }
 
 
-def _edge(each: Perturbation, span: tuple[float, float] | None, up: bool) -> float | None:
-    """The end of `span` in that direction; None where it does not reach beyond the nominal value."""
-    if span is None or (span[up] <= each.nominal if up else span[up] >= each.nominal):
-        return None
-    return span[up]
-
-
 def _pushed(task: TaskCfg, group: str, each: Perturbation) -> Callable[[float], list[Condition]]:
     return lambda value: [Condition({group: each.terms(task.groups[group], value)}, each.variant(value))]
-
-
-def corners(task: TaskCfg, trained: Sequence[TrainedNumber], seed: int) -> Callable[[float], list[Condition]]:
-    """Conditions with all numbers at a fraction of their trained range, each at one of its ends, as drawn."""
-    draw = torch.rand(CORNERS, len(trained), generator=torch.Generator().manual_seed(seed)) < 0.5
-
-    def conditions(fraction: float) -> list[Condition]:
-        return [_corner(task, trained, fraction, signs) for signs in draw.tolist()]
-
-    return conditions
-
-
-def _corner(task: TaskCfg, trained: Sequence[Any], fraction: float, signs: Sequence[bool]) -> Condition:
-    terms: dict[str, dict[str, Any]] = defaultdict(dict)
-    groups = dict(task.groups)
-    for (group, each, span), low in zip(trained, signs, strict=True):
-        ends = [end for end in (_edge(each, span, False), _edge(each, span, True)) if end is not None]
-        end = ends[0] if low or len(ends) == 1 else ends[1]
-        value = min(max(each.nominal + fraction * (end - each.nominal), each.low), each.high)
-        new: Terms = each.terms(groups[group], value)
-        terms[group] |= new  # a term with several numbers keeps those that were set before
-        groups[group] = replace(groups[group], randomisation={**groups[group].randomisation, **new})
-    return Condition(terms)
 
 
 @torch.inference_mode()

@@ -79,7 +79,10 @@ def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
         ),
         (["--seed", "-1"], "seed = -1: 0 to"),
         (["--task.rewards.spin.wieght", "1"], "did you mean '--task.rewards.spin.weight'"),
-        (["--task.randomisation.mass.params.scale", "-1", "1"], "randomisation 'mass': range (-1.0, 1.0): 0.01 or more"),
+        (
+            ["--task.randomisation.mass.params.scale", "-1", "1"],
+            "randomisation 'mass': range (-1.0, 1.0): 0.01 or more",
+        ),
         (["--task.randomisation.mass.params.scale", "1"], "mass.params.scale'. Expected 2 values"),
         (["--out", str(tmp_path / "file")], "is a file, wanted a folder"),
         (["--steps", "0"], "--steps = 0: at least 1"),

@@ -17,7 +17,7 @@ from phalanx.verification.margins import write_margins
 from phalanx.verification.records import parts_of, without_paths
 from policies.evaluation.evaluate import evaluate, group_of, load_team
 from policies.evaluation.flight_advice import advise
-from policies.evaluation.margins import as_hardware_shows
+from policies.evaluation.margin_renewal import as_hardware_shows
 from policies.evaluation.verify import LARGEST_ACTION, VerifyCfg, measure_team_parity
 from sim.tasks import load_task
 
