@@ -68,7 +68,7 @@ def asked(args: Sequence[str]) -> Asked:
     for before, word in zip(["", *words], words, strict=False):
         if before.startswith("--") and before not in FLAGS and not word.startswith("--"):
             named[before.replace("_", "-")] = word
-        elif not word.startswith("-") and task is None:
+        elif not word.startswith("-") and task is None and not _is_number(word):  # the second one of a range
             task = word
     if "--resume" not in named:
         return Asked(task, named.get("--algo", "ppo"), Begun())

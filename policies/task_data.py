@@ -14,8 +14,6 @@ import numpy as np
 from hardware import load_robot
 from hardware.names import nearest
 
-RANGES = ("randomisation", "commands")  # of a group, in which several numbers together may be changed too
-
 
 def task_record(task: Any) -> dict[str, Any]:
     """The task as JSON data: values, functions by name with a digest of their source, robots and the whole's hash."""
@@ -55,8 +53,8 @@ def first_sentence(thing: Any) -> str:
 def numbers(task: Any) -> dict[str, Any]:
     """Every number, switch and range of a task by its path, such as "rewards.at_goal.weight".
 
-    A range is a tuple, of what is randomised or commanded. Those of its only group stand as if they were the task's
-    own; training has options of its own.
+    A range is a tuple, of what is randomised; where goals are drawn is the start's. Those of its only group stand as if
+    they were the task's own; training has options of its own.
     """
     return dict(_numbers(_one_group(task) | _own(task)))
 
@@ -103,10 +101,9 @@ def _numbers(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _is_range(value: Any, place: str) -> bool:
-    """Numbers, not places in a list, of what is randomised or commanded."""
-    if not isinstance(value, tuple) or not value or not any(f"{name}." in place for name in RANGES):
-        return False
-    return all(type(each) is float for each in value)
+    """Numbers, not places in a list, of what is randomised."""
+    randomised = isinstance(value, tuple) and "randomisation." in place
+    return randomised and bool(value) and all(type(each) is float for each in value)
 
 
 def _put(value: Any, parts: list[str], new: Any) -> Any:

@@ -11,14 +11,14 @@ from sim.envs.robots import DELAYS, RobotGroup
 from sim.noise import Noise
 from sim.scenes.terrain import PERIOD, ROUGHEST_M
 
-LIGHTEST = 0.01  # of a nominal mass: physics needs some
+LEAST = 0.01  # of a nominal mass, lag or exponent: physics needs some
 Range = tuple[float, float]
 Tensor = torch.Tensor
 
 
 def mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Mass and inertia of each robot, all its bodies by the same factor."""
-    factor = _uniform((len(worlds), robots.num_robots), scale, generator, LIGHTEST)
+    factor = _uniform((len(worlds), robots.num_robots), scale, generator, LEAST)
     _scale_inertia(robots, worlds, torch.as_tensor(robots.group.bodies), factor)
 
 
@@ -26,7 +26,7 @@ def base_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, ad
     """Mass added to each robot's base: a payload, another battery; its inertia grows in proportion."""
     bodies = torch.as_tensor(robots.group.base_body)
     nominal = robots.physics.field("body_mass")[bodies]
-    least = (LIGHTEST - 1.0) * float(nominal.min())
+    least = (LEAST - 1.0) * float(nominal.min())
     factor = 1.0 + _uniform((len(worlds), robots.num_robots), add_kg, generator, least) / nominal
     _scale_inertia(robots, worlds, bodies.unsqueeze(-1), factor)
 
@@ -34,7 +34,7 @@ def base_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, ad
 def object_mass(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale: Range) -> None:
     """Mass and inertia of every tracked object."""
     bodies = torch.tensor([[tracked.body] for tracked in robots.physics.scene.objects])
-    factor = _uniform((len(worlds), len(bodies)), scale, generator, LIGHTEST)
+    factor = _uniform((len(worlds), len(bodies)), scale, generator, LEAST)
     _scale_inertia(robots, worlds, bodies, factor)
 
 
@@ -105,7 +105,7 @@ def thrust(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, scale
 
 def thrust_curve(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, exponent: Range) -> None:
     """Shape of the thrust curve: real thrust = full thrust * (asked / full) ** exponent."""
-    robots.curve[worlds, :, 0] = _uniform((len(worlds), robots.num_robots), exponent, generator, 0.0)
+    robots.curve[worlds, :, 0] = _uniform((len(worlds), robots.num_robots), exponent, generator, LEAST)
 
 
 def battery_sag(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, share: Range) -> None:
@@ -127,9 +127,9 @@ def rate_loop(
         )
     state, count = robots.rate_loops.state, (len(worlds), robots.num_robots)
     state["gain"][worlds] = _uniform((*count, 3), gain, generator, 0.0)
-    state["lag"][worlds] = _uniform((*count, 1), lag, generator, 0.0)
+    state["lag"][worlds] = _uniform((*count, 1), lag, generator, LEAST)
     state["trim"][worlds] = 1.0 + _uniform((*count, state["trim"].shape[-1]), trim, generator, -1.0)
-    state["slow"][worlds] = torch.rand(count, generator=generator) < own
+    state["slow"][worlds] = torch.rand(count, generator=generator) < _share(own)
 
 
 def lost_commands(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, share: Range) -> None:
@@ -140,7 +140,7 @@ def lost_commands(robots: RobotGroup, worlds: Tensor, generator: torch.Generator
 
 def motor_failure(robots: RobotGroup, worlds: Tensor, generator: torch.Generator, probability: float) -> None:
     """With `probability` the drives of one robot of a world stop for good; of each world one at most. For intervals."""
-    struck = torch.rand(len(worlds), generator=generator) < probability
+    struck = torch.rand(len(worlds), generator=generator) < _share(probability)
     struck &= ~robots.dead[worlds].any(-1)
     robot = torch.randint(0, robots.num_robots, (len(worlds),), generator=generator)
     robots.stop_drives(worlds[struck], robot[struck])
@@ -243,6 +243,12 @@ def camera(
     state["delay"][worlds] = _steps(robots, worlds, generator, delay_s, robots.cameras.most_delay)
     state["missing"][worlds] = _shares(count, missing, generator)
     state["offset"][worlds] = torch.randn(*count, 12, generator=generator) * torch.tensor(offset.per_column(0))
+
+
+def _share(share: float) -> float:
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"share {share}: 0 to 1 is possible")
+    return share
 
 
 def _shares(shape: tuple[int, ...], share: Range, generator: torch.Generator) -> Tensor:

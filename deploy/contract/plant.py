@@ -99,7 +99,7 @@ def allowed_values(plant: Plant, mass_kg: float) -> dict[str, tuple[float, float
     ranges = plant.trained_ranges
     allowed = {"mass_kg": _wider(_varied(mass_kg, "mass_kg", ranges), TOLERANCE * mass_kg)}
     for name, value in plant.flight.items():
-        allowed[f"flight.{name}"] = _wider(_varied(value, name, ranges), TOLERANCE * abs(value))
+        allowed[f"flight.{name}"] = _wider(_of_flight(value, name, ranges), TOLERANCE * abs(value))
     for joint in plant.joints:
         for name in JOINT_QUANTITIES:
             value = getattr(joint, name)
@@ -109,6 +109,16 @@ def allowed_values(plant: Plant, mass_kg: float) -> dict[str, tuple[float, float
     return allowed | {
         name: (max(0.0, least - DELAY_TOLERANCE_S), most + DELAY_TOLERANCE_S) for name, (least, most) in delays.items()
     }
+
+
+def _of_flight(nominal: float, name: str, ranges: Iterable[TrainedRange]) -> tuple[float, float]:
+    """As `_varied`; lag and speed of the model's own loop may be as far off as those of the firmware's in training."""
+    if name == "rotor_time_constant_s":
+        return _varied(nominal, "rate_loop.lag_s", ranges)
+    if name == "rate_time_constant_s":
+        slow, fast = _varied(1.0, "rate_loop.gain", ranges)
+        return nominal / fast, nominal / slow
+    return _varied(nominal, name, ranges)
 
 
 def _wider(bounds: tuple[float, float], by: float) -> tuple[float, float]:

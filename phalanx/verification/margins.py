@@ -89,6 +89,8 @@ def _number(value: float | None) -> str:
 
 
 def _holds(row: Mapping[str, Any]) -> str:
+    if not (row["found"] or row["success"]):
+        return "unknown"
     return "none" if row["held"] is None else _number(row["held"])
 
 

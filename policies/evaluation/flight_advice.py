@@ -11,6 +11,7 @@ from deploy.runtime.compatibility import lacks_firmware
 # Held to ever weaker curves at every physics step, `velocity` lost nothing that 128 starts show at 2.5 % of the time
 # (success 99.2 to 98.4 %), and 5 points at 4.8 %. The policies of the zoo are at less than 0.1 %, see docs/models.md.
 BEYOND_CURVE = 0.01
+ENOUGH = 32  # episodes for each value: of fewer hardly any failures refute the success that is asked for
 
 
 def advise(
@@ -24,9 +25,9 @@ def advise(
     A gate that failed, or a success below the task's on the task's own plant: do not fly. A number that holds less far
     than the policy was trained for, or than hardware shows, or no farther than its nominal value, or that is not known:
     with care; so it is where all numbers together hold less far than they were trained for, under other physics, where
-    only some were pushed, or a record is from before others could be, and where one of the `contracts` is of a drone
-    that never flew by its firmware, or of a plant that was never varied, or where one of the `files`, by group as
-    `verify` has them, asks a motor for more torque than it gives at its speed.
+    only some were pushed, or with few episodes, or a record is from before others could be, and where one of the
+    `contracts` is of a drone that never flew by its firmware, or of a plant that was never varied, or where one of the
+    `files`, by group as `verify` has them, asks a motor for more torque than it gives at its speed.
     """
     failed = [
         _reason(gate["name"], f"{gate['value']:.3g}, must be {gate['sign']} {gate['limit']:g}")
@@ -53,6 +54,8 @@ def advise(
     ]
     if unknown := margins.get("unknown"):
         reasons.append(_reason("margins", f"{', '.join(unknown)} not pushed: the record is older"))
+    if margins["episodes"] < ENOUGH:
+        reasons.append(_reason("margins", f"only {margins['episodes']} episodes for each value, {ENOUGH} are wanted"))
     if margins["only"]:
         reasons.append(_reason("margins", f"only {', '.join(margins['only'])} pushed"))
     return {"advice": CARE if reasons else FLY, "reasons": reasons}

@@ -17,6 +17,7 @@ import torch
 
 from deploy.bundle import Bundle
 from deploy.contract.plant import Plant
+from hardware.names import nearest
 from policies.evaluation.corners import corners, trained_numbers
 from policies.evaluation.evaluate import HELD_OUT_SEED, fly_worlds, load_team, make_policy_runner, wilson
 from policies.evaluation.policy_runner import TeamRunner
@@ -177,7 +178,8 @@ def _searches(task: TaskCfg, plants: Mapping[str, Plant | None], cfg: MarginCfg)
     if cfg.only:
         known = [*dict.fromkeys(search.label["parameter"] for search in searches), *OTHER_PHYSICS]
         if unknown := [name for name in cfg.only if name not in known]:
-            raise ValueError(f"only {unknown[0]!r}: of {task.name} these can be pushed: {', '.join(known)}")
+            near = nearest(unknown[0], known) or f": of {task.name} these can be pushed: {', '.join(known)}"
+            raise ValueError(f"only {unknown[0]!r}{near}")
         return [search for search in searches if search.label["parameter"] in cfg.only]
     return searches
 

@@ -185,7 +185,8 @@ class Trainer:
         self.wall_s = state.get("wall_s", 0.0)
         self.engines = list(dict.fromkeys([*state["run"]["engines"], self.engine]))
         # What was written when training began, but for how far it goes and what it leaves
-        self.run = state["run"] | {name: self.run[name] for name in HOW_FAR + LEAVES}
+        task = ("task_changes", "task_data") if self.cfg.accept_task_change else ()
+        self.run = state["run"] | {name: self.run[name] for name in HOW_FAR + LEAVES + task}
         if made_on == {"engine": self.engine, "device": self.device.type}:
             for name, generator in self.generators.items():
                 generator.set_state(own["generators"][name])

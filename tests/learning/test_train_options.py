@@ -63,6 +63,14 @@ def test_options_reach_the_run_and_the_hint_to_resume_can_be_pasted(tmp_path: Pa
     assert [(r.low, r.high) for r in plant.trained_ranges if r.event == "mass"] == [(0.8, 1.3)]
     said = capsys.readouterr().err  # while it works
     assert said.startswith("export") and "libraries" in said and "100 %" in said
+    mass = "--task.randomisation.mass.params.scale"
+    said = refused(capsys, "train", "--resume", out, mass, "0.9", "1.1")  # the second one is no task
+    assert "has changed since it was trained" in said and "mass" in said
+    assert phalanx("train", "--resume", out, "--steps", "128", "--accept-task-change", mass, "0.9", "1.1") == 0
+    assert phalanx("export", out) == 0  # for what it was trained with last
+    plant = load_bundle(tmp_path / "run" / "policy.onnx").contract.plant
+    assert [(r.low, r.high) for r in plant.trained_ranges if r.event == "mass"] == [(0.9, 1.1)]
+    capsys.readouterr()
     said = refused(capsys, "train", "--resume", out, "--seed", "7")
     assert "cannot resume with seed = 7: the checkpoint was made with 5" in said
 

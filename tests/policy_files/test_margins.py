@@ -26,7 +26,7 @@ from sim.tasks import load_task
 from sim.terms import EventTerm
 
 HOVER = load_task("hover")
-OWN = dict(gates=[], complete=True, held=True, success=1.0, gate=0.9, only=[], corner=None, physics={})
+OWN = dict(gates=[], complete=True, episodes=32, held=True, success=1.0, gate=0.9, only=[], corner=None, physics={})
 
 
 class EagerPd(PdPolicy):
@@ -164,6 +164,7 @@ CORNER_ROW = row(parameter="worst corner", unit="x of training", nominal=0.0, tr
         ([row(held=1.05, trained=None)], {}, "fly with care", "mass: falls between 1.05 and 1.3 x, hardware shows 1.1"),
         ([row()], {"complete": False}, "fly with care", "margins: not all are known"),
         ([row()], {"only": ["mass"]}, "fly with care", "margins: only mass pushed"),
+        ([row()], {"episodes": 8}, "fly with care", "margins: only 8 episodes for each value, 32 are wanted"),
         ([row()], {"corner": CORNER_ROW | {"held": 0.75, "fell": 1.0}}, "fly with care", "worst corner: falls at 1 x"),
         ([row()], {"corner": CORNER_ROW | {"held": 1.0, "fell": 1.25}}, "fly", None),
         ([row()], {"physics": {"half": 0.5}, "fell_under": ["half"]}, "fly with care", "half: success 0.5, must be"),

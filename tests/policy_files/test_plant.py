@@ -13,6 +13,7 @@ from deploy.contract import ContractError, contract_from_json, contract_to_json,
 from deploy.runtime import PolicyRuntime, RobotMismatchError, check_robot
 from deploy.runtime.compatibility import check_driver, check_plant
 from hardware import load_robot
+from hardware.overlay import overlaid
 from phalanx.commands.inspect import inspect
 from policies.evaluation.verify import verify
 from policies.task_data import describe
@@ -132,11 +133,11 @@ def test_what_a_driver_reports_is_held_against_the_contract(tmp_path):
 
 
 def test_runtime_and_verify_refuse_another_plant_and_a_file_without_one_is_a_warning(tmp_path):
-    slow = replace(CRAZYFLIE, flight=replace(CRAZYFLIE.flight, rotor_time_constant_s=0.06))
+    slow = replace(CRAZYFLIE, flight=replace(CRAZYFLIE.flight, rotor_time_constant_s=0.1))
     file = tmp_path / "slow.onnx"
     save_pd_bundle(file, hover_contract(slow))
     for load in (lambda: PolicyRuntime.load(file, CRAZYFLIE), lambda: verify(file)):
-        with pytest.raises(RobotMismatchError, match=r"slow.onnx: is for flight.rotor_time_constant_s from 0.0594 to"):
+        with pytest.raises(RobotMismatchError, match=r"slow.onnx: is for flight.rotor_time_constant_s from 0.0323"):
             load()
     save_pd_bundle(tmp_path / "old.onnx", pd_contract(plant=None, format="phalanx-policy/2"))
     with pytest.warns(
@@ -162,6 +163,14 @@ def test_a_drone_that_flew_by_its_firmwares_loop_states_it_and_what_its_gains_ma
             RobotMismatchError, match=r"is for flight.rate_loop.gain.proportional.roll from .* \(2 more"
         ):
             check_robot(contract, spec)
+    # The model's own loop, as a fit of a recording finds it, may be as far off as the firmware's was.
+    for lag, speed, accepted in ((0.9, 1.1, True), (2.0, 1.0, False), (1.0, 0.4, False)):
+        own = overlaid(CRAZYFLIE, {"own_loop.lag": lag, "own_loop.speed": speed})
+        if accepted:
+            check_robot(contract, own)
+            continue
+        with pytest.raises(RobotMismatchError, match=r"is for flight.r\w+_time_constant_s from"):
+            check_robot(contract, own)
     without = replace(CRAZYFLIE, flight=replace(CRAZYFLIE.flight, rate_loop=None))
     with pytest.raises(RobotMismatchError, match=r"is for a robot with flight.rate_loop.rate_hz, this robot has none"):
         check_robot(contract, without)
