@@ -115,7 +115,7 @@ BIMANUAL_LIFT = TaskCfg(
     groups={ROBOT.name: GROUP},
     starts=starts,
     scene=SceneCfg(props=props, objects=("bar",), bases=bases),
-    min_success=0.7,
+    min_success=0.9,
     num_envs=256,
     train_steps=3_000_000,
 )

@@ -199,6 +199,6 @@ PERCH = TaskCfg(
     starts=starts,
     scene=SceneCfg(props=props, objects=("tray",)),
     curriculum=Curriculum(up=0.2, down=0.05),
-    min_success=0.7,
+    min_success=0.9,
     train_steps=9_000_000,
 )

@@ -115,6 +115,6 @@ PUSH = TaskCfg(
     groups={ROBOT.name: GROUP},
     starts=starts,
     scene=SceneCfg(props=props, objects=("puck",)),
-    min_success=0.7,
+    min_success=0.9,
     train_steps=1_200_000,
 )
