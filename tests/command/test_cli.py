@@ -61,7 +61,9 @@ def test_the_success_of_another_team_than_the_tasks_names_that_team():
     assert figure_in_words(figure, 8) == "98.5 %, shielded 100.0 %"
     assert figure_in_words(figure, 4) == "8 robots: 98.5 %, shielded 100.0 %"
     rows = {line.split()[0]: line for line in here("tasks").stdout.splitlines()}
-    assert "8 robots: 96.9 %, shielded 100.0 %" in rows["swarm-swap"] and "robots:" not in rows["hover"]
+    verified = json.loads((ZOO / "swarm-swap.json").read_text())["teams"]["8"]
+    rates = f"{verified['success_rate']:.1%}, shielded {verified['shielded_success_rate']:.1%}".replace("%", " %")
+    assert f"8 robots: {rates}" in rows["swarm-swap"] and "robots:" not in rows["hover"]
 
 
 def test_unknown_command_task_and_robot_name_the_nearest():
