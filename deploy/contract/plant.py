@@ -11,6 +11,7 @@ from hardware.spec import RobotSpec
 TOLERANCE = 0.01  # of the nominal value: what rounding in a data sheet or a device may be
 HOME_TOLERANCE = 1e-3  # rad or m
 DELAY_TOLERANCE_S = 2e-3  # one step of the physics that delays were trained in
+LEAST_GAIN = 0.01  # of the nominal one: a loop without any has no time constant
 
 RANDOMISATION = "sim.randomisation."
 # Function there and its parameter -> the number of the plant that is varied, and how.
@@ -116,7 +117,7 @@ def _of_flight(nominal: float, name: str, ranges: Iterable[TrainedRange]) -> tup
     if name == "rotor_time_constant_s":
         return _varied(nominal, "rate_loop.lag_s", ranges)
     if name == "rate_time_constant_s":
-        slow, fast = _varied(1.0, "rate_loop.gain", ranges)
+        slow, fast = (max(gain, LEAST_GAIN) for gain in _varied(1.0, "rate_loop.gain", ranges))
         return nominal / fast, nominal / slow
     return _varied(nominal, name, ranges)
 

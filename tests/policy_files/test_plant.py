@@ -10,6 +10,7 @@ from pd_bundle import pd_contract, save_pd_bundle
 from places import ZOO
 
 from deploy.contract import ContractError, contract_from_json, contract_to_json, make_plant, robot_interface
+from deploy.contract.plant import allowed_values
 from deploy.runtime import PolicyRuntime, RobotMismatchError, check_robot
 from deploy.runtime.compatibility import check_driver, check_plant
 from hardware import load_robot
@@ -171,6 +172,9 @@ def test_a_drone_that_flew_by_its_firmwares_loop_states_it_and_what_its_gains_ma
             continue
         with pytest.raises(RobotMismatchError, match=r"is for flight.r\w+_time_constant_s from"):
             check_robot(contract, own)
+    limp = {"x": {"func": "sim.randomisation.rate_loop", "params": {"gain": (0.0, 1.0)}}}
+    own = allowed_values(make_plant(CRAZYFLIE, limp, rate_loop=True), CRAZYFLIE.mass_kg)
+    assert own["flight.rate_time_constant_s"][1] == pytest.approx(CRAZYFLIE.flight.rate_time_constant_s * 100, rel=0.01)
     without = replace(CRAZYFLIE, flight=replace(CRAZYFLIE.flight, rate_loop=None))
     with pytest.raises(RobotMismatchError, match=r"is for a robot with flight.rate_loop.rate_hz, this robot has none"):
         check_robot(contract, without)
