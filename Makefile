@@ -27,10 +27,10 @@ demo: $(VENV)/.installed
 	@$(BIN)/phalanx demo $(ARGS)
 
 # Robots in real time wait more than they compute. What needs no wall clock takes what they leave of the cores: it runs in
-# the kernel's class for idle time, which robots do not feel, and its report comes last. Then, one after the other, what
+# the kernel's class for idle time, and its report comes last. Then, one after the other, what
 # measures how punctual robots are. The quick demo is among these (tests/command/test_demo.py): the whole way cannot break unseen.
-# Tests share the machine with whatever else it does: those that fail are tried once more, one at a time, robots when
-# nothing else runs any more. What failed first is printed; what fails again has failed.
+# Robots do not feel that class, but where a virtual machine's host takes full cores away for 0.1 s. So those that fail are
+# tried once more, one at a time, robots when nothing else runs any more. What failed first is printed; what fails again has failed.
 test: $(VENV)/.installed-dev franky-sim
 	@mkdir -p build; $(IDLE) $(BESIDE_LINT) MARKED="not ros and not real_time" >$(REPORT) 2>&1 & others=$$!; \
 		trap "kill $$others" INT TERM; robots=0; \

@@ -99,8 +99,10 @@ def allowed_values(plant: Plant, mass_kg: float) -> dict[str, tuple[float, float
     """
     ranges = plant.trained_ranges
     allowed = {"mass_kg": _wider(_varied(mass_kg, "mass_kg", ranges), TOLERANCE * mass_kg)}
+    by_firmware = any(name.startswith("rate_loop.") for name in plant.flight)
     for name, value in plant.flight.items():
-        allowed[f"flight.{name}"] = _wider(_of_flight(value, name, ranges), TOLERANCE * abs(value))
+        bounds = _of_own_loop(value, name, ranges) if by_firmware else _varied(value, name, ranges)
+        allowed[f"flight.{name}"] = _wider(bounds, TOLERANCE * abs(value))
     for joint in plant.joints:
         for name in JOINT_QUANTITIES:
             value = getattr(joint, name)
@@ -112,8 +114,8 @@ def allowed_values(plant: Plant, mass_kg: float) -> dict[str, tuple[float, float
     }
 
 
-def _of_flight(nominal: float, name: str, ranges: Iterable[TrainedRange]) -> tuple[float, float]:
-    """As `_varied`; lag and speed of the model's own loop may be as far off as those of the firmware's in training."""
+def _of_own_loop(nominal: float, name: str, ranges: Iterable[TrainedRange]) -> tuple[float, float]:
+    """As `_varied`, of who flew by the firmware's loop: the model's own may be as slow and as fast as that was."""
     if name == "rotor_time_constant_s":
         return _varied(nominal, "rate_loop.lag_s", ranges)
     if name == "rate_time_constant_s":

@@ -226,8 +226,8 @@ def test_a_number_is_named_with_its_group_only_where_there_are_several():
 def test_a_margin_that_was_not_searched_to_its_end_has_no_room(capsys):
     measured = {"physics": {}, "not_pushed": {}, "episodes": 64, "gate": 0.9, "corner": None}
     show_margins(measured | {"rows": [row(), row(parameter="drag", found=False, fell=None, room=None)]})
-    rows = {line.split()[0]: line.split()[-2:] for line in capsys.readouterr().out.splitlines() if line.strip()}
-    assert rows["mass"] == ["1.3", "x4.0"] and rows["drag"] == ["unknown", "unknown"]
+    rows = {line.split()[0]: line.split()[-3:] for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert rows["mass"] == ["1.2", "1.3", "x4.0"] and rows["drag"] == ["unknown"] * 3
 
 
 def test_no_word_of_the_margins_is_broken_in_a_terminal_of_80_columns(capsys, monkeypatch):
@@ -286,6 +286,8 @@ def test_other_physics_can_be_flown_alone(eager):
 def test_a_number_that_nothing_pushes_is_refused_by_name(eager):
     with pytest.raises(ValueError, match=r"only 'weather': of calm_hover:TASK these can be pushed: .*total delay"):
         plan_margins([eager], MarginCfg(only=("weather",)))
+    with pytest.raises(ValueError, match=r"^only 'totl delay'; did you mean 'total delay'\?$"):
+        plan_margins([eager], MarginCfg(only=("totl delay",)))
 
 
 def test_verify_refuses_a_name_that_cannot_be_pushed_before_it_flies(eager, monkeypatch):

@@ -224,6 +224,11 @@ def test_impossible_ranges_and_unknown_tasks_are_refused():
     for func, params, message in (
         (randomisation.mass, {"scale": (1.2, 0.8)}, r"randomisation 'x': range \(1.2, 0.8\)"),
         (randomisation.network_delay, {"range_s": (0.0, 0.5)}, r"randomisation 'x': delay range \(0.0, 0.5\)"),
+        (randomisation.base_mass, {"add_kg": (-1.0, 0.0)}, r"range \(-1.0, 0.0\): -0.0\d+ or more"),
+        (randomisation.thrust_curve, {"exponent": (0.0, 1.0)}, r"range \(0.0, 1.0\): 0.01 or more"),
+        (randomisation.thrust, {"scale": (-0.1, 1.0)}, r"range \(-0.1, 1.0\): 0 or more"),
+        (randomisation.battery_sag, {"share": (0.0, 1.5)}, r"share \(0.0, 1.5\): 0 to 1"),
+        (randomisation.motor_failure, {"probability": 1.5}, r"share 1.5: 0 to 1"),
     ):
         bad = task.changed(randomisation={"x": EventTerm(func, params)})
         with pytest.raises(ValueError, match=message):
