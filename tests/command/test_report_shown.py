@@ -13,26 +13,31 @@ from test_report import GOOD, make_flight
 from phalanx.report import Event, render_page
 from phalanx.report.page import render_failure
 
-OVERLAPS = """<script>addEventListener("load", () => setTimeout(() => {
-  const found = [];
-  for (const svg of document.querySelectorAll("svg")) {
-    const boxes = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
-    boxes.forEach(([a, p], i) => boxes.slice(0, i).forEach(([b, q]) => {
-      const apart = p.right <= q.left + 1 || q.right <= p.left + 1 || p.bottom <= q.top + 3 || q.bottom <= p.top + 3;
-      if (!apart) found.push(`${a} / ${b}`);
-    }));
-  }
-  document.title = `overlaps: ${found.join(", ")};`;
-}, 500))</script>"""
+OVERLAPS = """
+const found = [];
+for (const svg of document.querySelectorAll("svg")) {
+  const boxes = [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
+  boxes.forEach(([a, p], i) => boxes.slice(0, i).forEach(([b, q]) => {
+    const apart = p.right <= q.left + 1 || q.right <= p.left + 1 || p.bottom <= q.top + 3 || q.bottom <= p.top + 3;
+    if (!apart) found.push(`${a} / ${b}`);
+  }));
+}
+document.title = `overlaps: ${found.join(", ")};`;
+"""
 
 
 def shown_title(page: str, script: str, folder: Path, width: int = 1280) -> str:
-    """The title that `script` gives the page in a browser, which on a busy machine may end before it has run."""
+    """The title that `script` gives the page in a browser once that has drawn it.
+
+    Figures are drawn when the browser lays the page out, in its first frame, which on a busy machine comes late or not
+    at all before it ends.
+    """
+    script = f'<script>addEventListener("load", () => requestAnimationFrame(() => setTimeout(() => {{{script}}}, 500)))</script>'
     own = re.search("<title>(.*?)</title>", page)[1]
     (folder / "page.html").write_text(page.replace("</body>", f"{script}</body>"))
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},3000", "--dump-dom"]
     command += ["--virtual-time-budget=4000", f"--user-data-dir={folder}", f"file://{folder}/page.html"]
-    for _ in range(3):
+    for _ in range(10):
         shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
         if (title := re.search("<title>(.*?)</title>", shown)[1]) != own:
             break
@@ -50,10 +55,10 @@ def test_no_label_of_a_figure_lies_on_another(tmp_path, width):
     assert shown_title(page, OVERLAPS, tmp_path, width) == "overlaps: ;"
 
 
-UNREADABLE = """<script>addEventListener("load", () => setTimeout(() => {
-  const hidden = [...document.querySelectorAll(".scroll")].filter((each) => each.scrollWidth > each.clientWidth).length;
-  document.title = `hidden ${hidden} undefined ${document.body.innerText.includes("undefined")}`;
-}, 500))</script>"""
+UNREADABLE = """
+const hidden = [...document.querySelectorAll(".scroll")].filter((each) => each.scrollWidth > each.clientWidth).length;
+document.title = `hidden ${hidden} undefined ${document.body.innerText.includes("undefined")}`;
+"""
 
 
 @pytest.mark.slow
@@ -64,10 +69,10 @@ def test_reasons_of_a_failed_deployment_are_read_without_a_scroll_bar(tmp_path):
     assert shown_title(page, UNREADABLE, tmp_path, 900) == "hidden 0 undefined false"
 
 
-STATES = """<script>addEventListener("load", () => setTimeout(() => {
-  const shown = [...document.querySelectorAll("rect.state")].map((lane) => lane.textContent);
-  document.title = `${shown.length} states: ${shown.join("; ")};`;
-}, 500))</script>"""
+STATES = """
+const shown = [...document.querySelectorAll("rect.state")].map((lane) => lane.textContent);
+document.title = `${shown.length} states: ${shown.join("; ")};`;
+"""
 
 
 @pytest.mark.slow
@@ -82,13 +87,13 @@ def test_a_deployment_that_failed_shows_the_states_of_its_robots_over_time(tmp_p
     assert title == "3 states: cf1: DISARMED, 0 to 1 s; cf1: ARMED, 1 to 2 s; cf2: DISARMED, 0.1 to 2 s;"
 
 
-LABELS = """<script>addEventListener("load", () => setTimeout(() => {
-  const svg = document.querySelector("svg:has(.mark)");
-  const rows = new Set([...svg.querySelectorAll(".mark-text")].map((text) => text.getAttribute("y")));
-  const grid = [...svg.querySelectorAll(".grid")].map((line) => +line.getAttribute("y1"));
-  const plot = Math.round(Math.max(...grid) - Math.min(...grid));
-  document.title = `rows ${rows.size} marks ${svg.querySelectorAll(".mark").length} plot ${plot}`;
-}, 500))</script>"""
+LABELS = """
+const svg = document.querySelector("svg:has(.mark)");
+const rows = new Set([...svg.querySelectorAll(".mark-text")].map((text) => text.getAttribute("y")));
+const grid = [...svg.querySelectorAll(".grid")].map((line) => +line.getAttribute("y1"));
+const plot = Math.round(Math.max(...grid) - Math.min(...grid));
+document.title = `rows ${rows.size} marks ${svg.querySelectorAll(".mark").length} plot ${plot}`;
+"""
 
 
 @pytest.mark.slow
