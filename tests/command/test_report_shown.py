@@ -32,9 +32,9 @@ def shown_title(page: str, script: str, folder: Path, width: int = 1280) -> str:
     Figures are drawn when the browser lays the page out, in its first frame, which on a busy machine comes late or not
     at all before it ends.
     """
-    script = f'<script>addEventListener("load", () => requestAnimationFrame(() => setTimeout(() => {{{script}}}, 500)))</script>'
+    drawn = f"requestAnimationFrame(() => setTimeout(() => {{{script}}}, 500))"
     own = re.search("<title>(.*?)</title>", page)[1]
-    (folder / "page.html").write_text(page.replace("</body>", f"{script}</body>"))
+    (folder / "page.html").write_text(page.replace("</body>", f"<script>addEventListener("load", () => {drawn})</script></body>"))
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},3000", "--dump-dom"]
     command += ["--virtual-time-budget=4000", f"--user-data-dir={folder}", f"file://{folder}/page.html"]
     for _ in range(10):
