@@ -33,8 +33,9 @@ def shown_title(page: str, script: str, folder: Path, width: int = 1280) -> str:
     at all before it ends.
     """
     drawn = f"requestAnimationFrame(() => setTimeout(() => {{{script}}}, 500))"
+    script = f"<script>addEventListener('load', () => {drawn})</script>"
     own = re.search("<title>(.*?)</title>", page)[1]
-    (folder / "page.html").write_text(page.replace("</body>", f"<script>addEventListener("load", () => {drawn})</script></body>"))
+    (folder / "page.html").write_text(page.replace("</body>", f"{script}</body>"))
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},3000", "--dump-dom"]
     command += ["--virtual-time-budget=4000", f"--user-data-dir={folder}", f"file://{folder}/page.html"]
     for _ in range(10):
