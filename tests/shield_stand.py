@@ -10,7 +10,8 @@ from deploy.shield.types import NO_PEERS
 from hardware import ActuatorCommand, RobotSpec, RobotState
 from hardware.rotation import rotate_inverse
 
-STANDS = {"g1": ZOO / "stand.onnx"}  # by a policy: no pose holds it up, its ankles are too soft
+# By a policy: no pose holds one up whose ankles are soft
+STANDS = {"g1": ZOO / "stand.onnx", "h1": ZOO / "stand-h1.onnx"}
 
 
 class Stand:

@@ -100,6 +100,9 @@ class Fallback(Protocol):
     def hold(self, state: RobotState) -> np.ndarray:
         """Command (U,) that keeps the robot where it was when this was first asked."""
 
+    def still(self, state: RobotState) -> np.ndarray:
+        """Command (U,) that holds the robot still in `state`, from which the policy's first requests are faded in."""
+
     def pace(self, request: np.ndarray, sent: np.ndarray, elapsed_s: float) -> np.ndarray:
         """`request` (U,) as near as the `elapsed_s` since the command `sent` (U,) may lead from it."""
 

@@ -212,14 +212,15 @@ class Shield:
             return command, replace(report, filtered=report.filtered and not blind)  # where it is blind is a guess
         if known.request is None:
             return self._send(self.fallback.wait(known.state), f"waiting for the policy: {wrong_request}")
-        asked = self._ramped(known.request, known.state)
-        bridged = self.fallback.bridge(known.state, asked, known.is_new, elapsed_s)
-        target = self.fallback.pace(bridged, self._sent, elapsed_s)
-        if target is asked:
-            return self._send(FallbackCommand(asked, Mode.NOMINAL, self.params), known.late())
-        why = "target speed" if bridged is asked else "late request"
+        bridged = self.fallback.bridge(known.state, known.request, known.is_new, elapsed_s)
+        ramped = self._ramped(bridged, known.state)
+        target = self.fallback.pace(ramped, self._sent, elapsed_s)
+        on_time = bridged is known.request
+        if on_time and target is ramped:
+            return self._send(FallbackCommand(target, Mode.NOMINAL, self.params), known.late())
+        why = "target speed" if on_time else "late request"
         command, report = self._send(FallbackCommand(target, Mode.FILTERED, self.params), why)
-        held_back = float(np.abs(command.target - asked).max())
+        held_back = float(np.abs(command.target - self._ramped(known.request, known.state)).max())
         return command, replace(report, active=(*report.active, why), intervention=held_back)
 
     def _take_state(self, state: RobotState | None) -> str:
@@ -235,11 +236,11 @@ class Shield:
         return reason
 
     def _ramped(self, request: np.ndarray, state: RobotState) -> np.ndarray:
-        """The request, faded in from holding still over `ramp_s`."""
+        """The request, faded in over `ramp_s` from what holds the robot still."""
         share = self._known.since_first_request_s / self.params.ramp_s
         if share >= 1.0:
             return request
-        return (share * request + (1.0 - share) * self.fallback.hold(state)).astype(np.float32)
+        return (share * request + (1.0 - share) * self.fallback.still(state)).astype(np.float32)
 
     def _trip(self, reason: str, latched: bool = False) -> None:
         """Take the robot from the policy; a `latched` reason outlives a passing one."""

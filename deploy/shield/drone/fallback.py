@@ -134,6 +134,9 @@ class DroneFallback:
             self._anchor = np.clip(state.base_pos + STOP_TIME_S * vel, low + room, high - room)
         return fly_to(self.params, self.spec, state, self._anchor, np.zeros(3))
 
+    def still(self, state: RobotState) -> np.ndarray:
+        return self.hold(state)
+
     def pace(self, request: np.ndarray, sent: np.ndarray, elapsed_s: float) -> np.ndarray:
         return request
 

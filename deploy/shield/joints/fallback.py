@@ -94,6 +94,9 @@ class JointFallback:
             self._pose = self._start(state)
         return self._pose
 
+    def still(self, state: RobotState) -> np.ndarray:
+        return self.hold(state)
+
     def pace(self, request: np.ndarray, sent: np.ndarray, elapsed_s: float) -> np.ndarray:
         """The request, no farther from the last target than the speed that targets may run at.
 

@@ -39,7 +39,8 @@ bounds is what the drives add to it. A channel in m is taken for a gripper's fin
 it only range without margin, effort and, in the supervisor, the speed of its target count.
 
 Rates of change are the supervisor's (`JointFallback.pace`), because they need the target before: no target moves faster
-than `target_speed_share` of the joint's speed limit, which bounds the steps of effort and so the jerk. This is an
+than `target_speed_share` of the joint's speed limit, which bounds the steps of effort and so the jerk; those of a
+humanoid's soft drives as far as changes their effort by half of the greatest in a control period. This is an
 engineering margin, shown by simulation against adversaries (tests/shield/test_shield_joints.py), and no certificate.
 """
 

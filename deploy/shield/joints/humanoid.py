@@ -21,6 +21,9 @@ BRACE_RAD = 0.8  # farther ahead of a joint no target is
 LEGS = ("hip", "knee", "ankle")  # in the names of the joints that balance a robot
 FAR_RAD = 0.35  # from home, with a leg that far off no policy can stand: the robot hangs
 HANGING_RAD_S = 0.5  # they go there, all joints with them
+TAKES_UP = 0.2  # of the time to a stand, for legs at home: sooner, a G1 that hangs kicks; later, an H1 sinks and falls
+EFFORT_STEP = 0.5  # of a joint's effort, by which its target may change within a control period, however slow it is
+DOWN_S = 2.0  # after damping began a robot lies: sinking limbs that meet the ends of ranges are braked as they need
 SOFT_END = 0.1  # of a joint's range at either end, out of which a robot that damps is drawn
 SOFT_EFFORT = 0.2  # of its drive, at most
 
@@ -45,19 +48,24 @@ class HumanoidFallback(JointFallback):
     _joint_vel: np.ndarray | None = None  # (J,) rad/s, measured last before that
     _beside: np.ndarray | None = None  # (U,) rad, targets of the fallback policy beside what was sent last
     _apart: np.ndarray | float = 0.0  # (U,) rad, from those to the last request
-    _asked: np.ndarray | None = None  # (U,) rad, by the policy, before it is faded in
     _starts = False  # whether what comes as a request is no policy's, but on the way to where a policy begins
 
     def __init__(self, params: JointShieldParams, spec: RobotSpec):
         self._standby = Standby.load(spec) if spec.fallback_policy else None
         self._has_robot = False  # the fallback policy
-        self._is_new, self._goes_home = True, False  # to both policies since it is commanded; its legs go there
+        self._is_new = True  # to both policies since it is commanded
+        self._goes_home = self._came_home = False  # its legs, slowly, before a policy has them
         joints = [spec.joints[index] for index in spec.joint_of_channel]
         self._brace = np.array([spec.brace.get(joint.name, joint.home) for joint in joints])
         self._braces = False
         self._legs = np.array([any(part in joint.name for part in LEGS) for joint in joints])
         self._way = Way(params, spec.home_height_m)
         super().__init__(params, spec)
+        self._lying = replace(params, brake_window=1.0)
+        # The targets of soft drives are efforts, and run ahead of joints that hardly move
+        effort_rad = EFFORT_STEP * np.array(params.max_effort) / self._limits.rows.stiffness
+        in_period = params.target_speed_share * effort_rad / params.control_dt_s
+        self._target_speed = np.maximum(self._target_speed, in_period)
 
     def reset(self) -> None:
         super().reset()
@@ -70,7 +78,7 @@ class HumanoidFallback(JointFallback):
     def keep(self, sent: np.ndarray | None) -> None:
         super().keep(sent)
         if sent is None:  # it was not commanded for a while
-            self._is_new, self._has_robot, self._goes_home = True, False, False
+            self._is_new, self._has_robot, self._goes_home, self._came_home = True, False, False, False
             self._beside = None
             if self._standby:
                 self._standby.reset()
@@ -131,7 +139,8 @@ class HumanoidFallback(JointFallback):
                 way = np.clip(self._brace - self._measured(state), -BRACE_RAD, BRACE_RAD)
                 return FallbackCommand(self._clip(gives_way + share * way), Mode.DAMP, self.params)
             fading = max(1.0 - self._time_s / self.params.damp_s, 0.0)
-            return FallbackCommand(self._clip(gives_way + fading * self._pull), Mode.DAMP, self.params)
+            params = self._lying if self._time_s > DOWN_S else self.params
+            return FallbackCommand(self._clip(gives_way + fading * self._pull), Mode.DAMP, params)
         target = self._stand(state, sent, elapsed_s)
         if target is not None:
             return FallbackCommand(self._clip(target), Mode.HOLD, self.params)
@@ -153,7 +162,6 @@ class HumanoidFallback(JointFallback):
 
     def overhear(self, request: np.ndarray) -> None:
         """That of a start is no policy's."""
-        self._asked = None if self._starts else request
         if self._standby and self._has_robot and not self._starts:
             self._standby.reconsider(request)
 
@@ -167,12 +175,17 @@ class HumanoidFallback(JointFallback):
             return request
         self._standby.observe(state, elapsed_s)
         if is_new:
-            self._standby.compare(request if self._asked is None else self._asked)
+            self._standby.compare(request)
         self._beside = target = self._standby.target
         if target is None or is_new or not self._standby.is_near:
             self._apart = 0.0 if target is None else request - target
             return request
         return self._clip(target + self._apart)
+
+    def still(self, state: RobotState) -> np.ndarray:
+        """Where no pose holds a robot up, what its fallback policy would do to stand."""
+        standing = self._standby and self._standby.standing
+        return super().still(state) if standing is None else self._clip(standing)
 
     def wait(self, state: RobotState) -> FallbackCommand:
         """It is kept on its feet by the fallback policy."""
@@ -200,19 +213,28 @@ class HumanoidFallback(JointFallback):
         if self._goes_home:
             self._goes_home = not np.array_equal(self.hold(state), self._home)
         else:
-            self._goes_home = bool(np.abs(self._measured(state) - self._home)[self._legs].max() > FAR_RAD)
+            self._goes_home = self._off_home_rad(state) > FAR_RAD
         return self._goes_home
+
+    def _off_home_rad(self, state: RobotState) -> float:
+        """Of the leg's joint that is farthest from home."""
+        return float(np.abs(self._measured(state) - self._home)[self._legs].max())
+
+    def _takes_up_s(self, state: RobotState) -> float:
+        """Within which limp drives come to the targets of a stand: legs near home may carry the robot already."""
+        return self.params.stand_s * min(max(self._off_home_rad(state) / FAR_RAD, TAKES_UP), 1.0)
 
     def _homeward(self, state: RobotState, elapsed_s: float) -> np.ndarray:
         pose, step = self.hold(state), HANGING_RAD_S * elapsed_s
         self._pose = self._kept = np.clip(self._home, pose - step, pose + step).astype(np.float32)
+        self._came_home = True
         return self._pose  # from which the fallback policy goes on
 
     def _stand(self, state: RobotState, sent: np.ndarray | None, elapsed_s: float) -> np.ndarray | None:
         """Targets (U,) of the fallback policy on its way to a stand; None where there is none, or it has not run.
 
         What was `sent` last differed from its own targets beside those, if it has run then, or differs from these: that
-        fades within `stand_s`. It is nothing if it walks as the other policy did.
+        fades within `stand_s`, sooner where drives were limp before. It is nothing if it walks as the other policy did.
         """
         if self._standby is None or self._from is not None or self._hangs(state):
             return None
@@ -223,12 +245,14 @@ class HumanoidFallback(JointFallback):
         if (target := self._standby.target) is None:
             return None
         if begins:
-            self._is_new, self._has_robot, self._time_s = False, True, 0.0
             set_out = self._standby.sets_out  # by the request that is taken back: its lean would go on
+            was_limp = self._is_new and not self._came_home
             self._offset = 0.0 if sent is None or set_out else sent - (target if beside is None else beside)
+            self._fades_s = self._takes_up_s(state) if was_limp else self.params.stand_s
+            self._is_new, self._has_robot, self._time_s = False, True, 0.0
         else:
             self._time_s += elapsed_s
-        return target + max(1.0 - self._time_s / self.params.stand_s, 0.0) * self._offset
+        return target + max(1.0 - self._time_s / self._fades_s, 0.0) * self._offset
 
     def go_blind(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool

@@ -45,7 +45,7 @@ class JointShieldParams(SupervisionParams):
     brake_window: Share = 0.03  # share of max_velocity: exceeding the allowed one by as much calls for the whole effort
     return_share: Share = 0.1  # of max_velocity, with which a joint beyond its limit is brought back at most
     max_power_w: Positive  # W, mechanical, all joints that drive together
-    target_speed_share: Share = 1.0  # of max_velocity, how fast a target may run
+    target_speed_share: Share = 1.0  # of max_velocity, how fast a target may run; of soft legs see `humanoid`
 
     # Links of arms that are bolted down, see `joints.links`.
     link_margin_m: NotNegative = 0.02  # m, between links and themselves, the floor and obstacles

@@ -104,6 +104,11 @@ class Standby:
         return self._targets[self._best].copy() if self._ran else None
 
     @property
+    def standing(self) -> np.ndarray | None:
+        """Targets (U,) rad of the row that stands beside the others; None before it has run."""
+        return self._targets[PHASES if self.walks else 0].copy() if self._ran else None
+
+    @property
     def is_near(self) -> bool:
         """Whether it walks, or stands, as the policy that has the robot."""
         return self._ran and bool(self._difference[self._best] < NEAR_RAD**2)

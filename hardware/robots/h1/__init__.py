@@ -28,11 +28,11 @@ def _joint(
 def _leg(side: str) -> tuple[Joint, ...]:
     """Joints of one leg; both legs have the same limits."""
     return (
-        _joint(f"{side}_hip_yaw", (-0.43, 0.43), 0.0, (23.0, 200.0), (200.0, 5.0), 80.0, M107_15),
-        _joint(f"{side}_hip_roll", (-0.43, 0.43), 0.0, (23.0, 200.0), (200.0, 5.0), 80.0, M107_15),
-        _joint(f"{side}_hip_pitch", (-3.14, 2.53), -0.05, (23.0, 200.0), (300.0, 6.0), 80.0, M107_15),
-        _joint(f"{side}_knee", (-0.26, 2.05), 0.3, (14.0, 300.0), (600.0, 10.0), 500.0, M107_24),
-        _joint(f"{side}_ankle", (-0.87, 0.52), -0.25, (9.0, 40.0), (600.0, 12.0), 300.0),
+        _joint(f"{side}_hip_yaw", (-0.43, 0.43), 0.0, (23.0, 200.0), (150.0, 2.0), 80.0, M107_15),
+        _joint(f"{side}_hip_roll", (-0.43, 0.43), 0.0, (23.0, 200.0), (150.0, 2.0), 80.0, M107_15),
+        _joint(f"{side}_hip_pitch", (-3.14, 2.53), -0.05, (23.0, 200.0), (150.0, 2.0), 80.0, M107_15),
+        _joint(f"{side}_knee", (-0.26, 2.05), 0.3, (14.0, 300.0), (200.0, 4.0), 500.0, M107_24),
+        _joint(f"{side}_ankle", (-0.87, 0.52), -0.25, (9.0, 40.0), (40.0, 2.0), 300.0),
     )
 
 
@@ -79,9 +79,8 @@ SPEC = RobotSpec(
         "damping of the joints": "a quarter of peak torque at greatest speed, about what the published curves of "
         "the motors lose; it also keeps a thrashing robot finite at 5 ms",
         "friction": "not published; zero, since dry friction in every joint costs 30 % of a physics step",
-        "stiffness, damping": "deployment gains of H2O (arXiv 2403.04436) for hip roll and yaw, torso and arms",
-        "leg pitch stiffness": "own choice: the published 200, 300 and 40 N m/rad at hip, knee and ankle need a policy "
-        "to balance, at 300, 600 and 600 the pose itself stands; mujoco_playground simulates the legs with 800",
+        "stiffness, damping": "of the legs those that Unitree deploys (unitree_rl_gym, deploy_real/configs/h1.yaml): a "
+        "policy has to balance with them; of torso and arms those of H2O (arXiv 2403.04436)",
         "home": "knees bent by 0.3 rad as in unitree_rl_gym, hips such that the weight comes to rest above the soles",
         "home height": "lowest point of the soles at home, by the kinematics of h1.xml",
         "max acceleration": "0.75 to 0.8 of (max effort - weight torque) / inertia of what the joint carries, the "
