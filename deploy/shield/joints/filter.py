@@ -34,7 +34,7 @@ Under attack servos are asked for more than their effort in less than 1 % of the
 to 15 % by the UR5e and the Panda's arm, and in 60 % by the Panda's wrist, in which 5 mrad of error are all of it. A
 joint by itself crosses its range at 50 to 80 % of its speed limit, because its servo slows down towards a target that
 stands still for a period. A humanoid that is thrown about in the air by all of its limbs is beyond this: its
-short-ranged joints reach their stops, its lightest ones exceed their speed limit by up to 90 %, and what the filter
+short-ranged joints reach their stops, its lightest ones run at up to 2.2 times their speed limit, and what the filter
 bounds is what the drives add to it. A channel in m is taken for a gripper's finger, which works by being stopped: for
 it only range without margin, effort and, in the supervisor, the speed of its target count.
 

@@ -89,7 +89,7 @@ LEGS_OUTSIDE: Lines = (
     ),
     (
         "limbs that throw each other about in the air",
-        "short-ranged joints reach their stops; light ones run 2.0 times their limit",
+        "short-ranged joints reach their stops; light ones run 2.2 times their limit",
     ),
     (
         "a measurement that is taken for none",

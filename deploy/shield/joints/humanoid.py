@@ -184,7 +184,7 @@ class HumanoidFallback(JointFallback):
 
     def still(self, state: RobotState) -> np.ndarray:
         """Where no pose holds a robot up, what its fallback policy would do to stand."""
-        standing = self._standby and self._standby.standing
+        standing = self._standby.standing if self._standby else None
         return super().still(state) if standing is None else self._clip(standing)
 
     def wait(self, state: RobotState) -> FallbackCommand:
