@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 pytest.importorskip("mujoco")
+from places import ZOO
 from ros_rig import standing
 from test_ros_simulated_team import DT, fly
 
+from deploy.runtime import PolicyRuntime
+from deploy.shield.types import NO_PEERS
 from hardware import load_robot
 from hardware.spec import SLIDE_LEVER_M
 from phalanx.missions.task import plan_task
@@ -19,6 +22,7 @@ from sim.noise import Noise
 from sim.tasks import load_task
 
 PANDA, H1 = load_robot("panda"), load_robot("h1")
+STAND_H1 = ZOO / "stand-h1.onnx"
 
 
 def test_an_arm_stands_where_it_is_bolted_and_holds_its_last_target_in_silence():
@@ -48,10 +52,13 @@ def test_fingers_that_mirror_each_other_start_where_they_belong():
         assert state.joint_pos[-1] == pytest.approx(0.015, abs=1e-4)
 
 
-def test_a_humanoid_stands_while_it_is_told_to_and_sinks_without_stiffness_in_silence():
-    team = SimulatedTeam(standing([[0.0, 0.0, H1.home_height_m, 1.0]], H1), DT)
+def test_a_humanoid_stands_while_its_policy_commands_it_and_sinks_without_stiffness_in_silence():
+    team, policy = SimulatedTeam(standing([[0.0, 0.0, H1.home_height_m, 1.0]], H1), DT), PolicyRuntime.load(STAND_H1)
+    policy.reset()
     now_s = fly(team, 0.0, 0.3)
-    now_s = fly(team, now_s, 2.0, np.array(H1.home_target))
+    for _ in range(100):
+        target = policy.step(team.robots[0].measure(), NO_PEERS, {}).requested.target
+        now_s = fly(team, now_s, policy.contract.control_dt_s, target)
     assert team.true_poses()[0, 2] > 0.95 * H1.home_height_m
     now_s = fly(team, now_s, DAMP_AFTER_S)
     before = team.true_poses()[0, 2]

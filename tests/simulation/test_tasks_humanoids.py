@@ -75,13 +75,12 @@ def test_arms_keep_their_pose_and_legs_move_about_home(task):
 
 @pytest.mark.slow
 @STANDS
-def test_a_robot_that_only_holds_its_pose_falls_and_without_pushes_only_a_g1_whose_ankles_are_soft(task):
+def test_a_robot_that_only_holds_its_pose_falls_without_pushes_too_since_its_ankles_are_soft(task):
     pushed = run(make_env(task, 24, seed=1), round(task.episode_s * 50))
-    stay = 0.1 if task is STAND else 0.3  # of 64 H1, whose legs are stiff, 8 to 11 do
-    assert pushed["success"].mean() < stay
-    assert pushed["fallen"].mean() > 1.0 - stay
+    assert pushed["success"].mean() < 0.1
+    assert pushed["fallen"].mean() > 0.9
     still = run(make_env(calm(task), 8, seed=1), round(task.episode_s * 50))
-    assert still["success"].mean() > 0.8 if task is STAND_H1 else still["fallen"].mean() > 0.9
+    assert still["fallen"].mean() > 0.9
 
 
 @pytest.mark.slow
