@@ -1,13 +1,16 @@
-"""Time and samples that our PPO and stable-baselines3's take until a policy shows on held-out starts that it succeeds.
+"""Time and samples that our PPO and those of others take until a policy shows on held-out starts that it succeeds.
 
-Both learn in the same environment, ours natively, theirs through the adapter, with the same worlds, steps between
-updates, hidden layers, first standard deviation, discount and lambda; all else is what each has by default, theirs with
-minibatches of 256, since its 64 take longer. What is looked at, and how long that takes, counts for neither.
+All learn in the same environment, ours natively, theirs through the adapters, with the same worlds, steps between
+updates, hidden layers, first standard deviation, discount and lambda; all else is what each has by default,
+stable-baselines3's with minibatches of 256, since its 64 take longer. rsl_rl's critic sees what is privileged, as ours.
+What is looked at, and how long that takes, counts for none.
 """
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from functools import partial
+from io import StringIO
 from math import log
 from pathlib import Path
 from statistics import median
@@ -105,7 +108,62 @@ class Theirs:
         return SimpleAgent(self.task.group, act)
 
 
-LEARNERS: dict[str, Callable[[TaskCfg, int, Path], Learner]] = {"phalanx": Ours, "stable-baselines3": Theirs}
+class RslRl:
+    """PPO of rsl_rl, with observations normalised."""
+
+    def __init__(self, task: TaskCfg, seed: int, folder: Path) -> None:
+        from rsl_rl.runners import OnPolicyRunner
+
+        from sim.adapters.rsl_rl import TeamTensorEnv
+
+        ours = TrainCfg(task=task, collection=CollectionCfg(task.num_envs))
+        network, cfg = ours.hyperparameters(task.group, task.name)
+        torch.manual_seed(seed)
+        self.task, self.rows = task, TeamTensorEnv(task, task.num_envs, seed=seed, curriculum=True)
+        self.rows.env.stagger()
+        shape = {"class_name": "MLPModel", "hidden_dims": [network.hidden] * 2, "obs_normalization": True}
+        spread = {"class_name": "GaussianDistribution", "init_std": network.init_std}
+        groups = list(self.rows.get_observations().keys())
+        self.steps, self.num_steps = 0, cfg.num_steps
+        with redirect_stdout(StringIO()):  # it prints its networks
+            self.runner = OnPolicyRunner(
+                self.rows,
+                {
+                    "num_steps_per_env": cfg.num_steps,
+                    "obs_groups": {"actor": ["policy"], "critic": groups},
+                    "algorithm": {"class_name": "PPO", "gamma": cfg.gamma, "lam": cfg.gae_lambda},
+                    "actor": {**shape, "distribution_cfg": spread},
+                    "critic": dict(shape),
+                },
+            )
+
+    def learn(self, steps: int) -> int:
+        """See `Learner`."""
+        iterations = -(-steps // (self.num_steps * self.rows.num_envs))
+        with redirect_stdout(StringIO()):
+            self.runner.learn(iterations)
+        self.steps += iterations * self.num_steps * self.rows.num_envs
+        return self.steps
+
+    def policy(self) -> PolicyRunner:
+        """See `Learner`."""
+        from tensordict import TensorDict
+
+        policy = self.runner.get_inference_policy()
+
+        def act(group: Any) -> torch.Tensor:
+            seen = group.obs.flat()
+            with torch.no_grad():
+                return policy(TensorDict({"policy": seen}, batch_size=seen.shape[:2])).clamp(-1.0, 1.0)
+
+        return SimpleAgent(self.task.group, act)
+
+
+LEARNERS: dict[str, Callable[[TaskCfg, int, Path], Learner]] = {
+    "phalanx": Ours,
+    "stable-baselines3": Theirs,
+    "rsl_rl": RslRl,
+}
 
 
 @single_threaded_torch()

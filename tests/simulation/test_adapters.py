@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import FlattenObservation, NormalizeObservation, RecordEpisodeStatistics
@@ -124,3 +125,35 @@ def test_stable_baselines3_learns_with_every_robot_a_row_of_its_own(tmp_path, mo
     assert len(learner.ep_info_buffer) > 0
     with pytest.raises(ValueError, match=r"^action nan at \[7, 0\]"):
         rows.step(np.concatenate([np.zeros((7, 4)), np.full((1, 4), np.nan)]))
+
+
+@pytest.mark.slow
+def test_rsl_rl_learns_with_every_robot_a_row_of_its_own(capsys):
+    pytest.importorskip("rsl_rl")
+    from rsl_rl.runners import OnPolicyRunner
+
+    from sim.adapters.rsl_rl import TeamTensorEnv
+
+    rows = TeamTensorEnv(load_task("swarm-swap").changed(episode_s=0.2), 4, num_agents=2, seed=3)
+    again = TeamTensorEnv(load_task("swarm-swap").changed(episode_s=0.2), 4, num_agents=2, seed=3)
+    first = rows.get_observations()
+    assert first.batch_size == (8,) and torch.equal(first["policy"], again.get_observations()["policy"])
+    for step in range(10):
+        assert rows.episode_length_buf.tolist() == [step] * 8
+        obs, reward, ended, extras = rows.step(torch.zeros(8, 4))
+    assert ended.all() and extras["time_outs"].all() and reward.shape == (8,)
+    assert not torch.equal(first["policy"], obs["policy"])
+    rows.episode_length_buf = torch.arange(8)
+    assert rows.env.steps.tolist() == [0, 2, 4, 6]  # a world's robots begin together
+    network = {"class_name": "MLPModel", "hidden_dims": [8], "obs_normalization": True}
+    spread = {"class_name": "GaussianDistribution", "init_std": 0.5}
+    cfg = {
+        **{"num_steps_per_env": 8, "obs_groups": {"actor": ["policy"], "critic": list(first.keys())}},
+        **{"algorithm": {"class_name": "PPO"}, "actor": {**network, "distribution_cfg": spread}, "critic": network},
+    }
+    runner = OnPolicyRunner(rows, cfg)
+    before = [weights.clone() for weights in runner.alg.actor.parameters()]
+    runner.learn(2)
+    assert any(not torch.equal(a, b) for a, b in zip(before, runner.alg.actor.parameters(), strict=True))
+    with pytest.raises(ValueError, match=r"shape \(7, 4\): \(8, 4\) is needed"):
+        rows.step(torch.zeros(7, 4))
