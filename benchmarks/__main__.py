@@ -59,11 +59,11 @@ def bench(
     scripted controller; arms' and humanoids' with gains, armature and friction of others (extra `robots`) and delays.
     `verdicts`: whether what `verify` says of policies, sound and spoilt, is what they do on other plants.
     `devices`: what drivers report of emulated devices that fail, and after how many ms. `learners`: time and samples
-    that our PPO, stable-baselines3's and rsl_rl's (extra `bench`) take until a policy succeeds. `franka`: how near to its
-    poses a Franka Research 3 of franky-sim comes in ROS 2, behind its shield. `demo`: how often `phalanx demo` passes all its
-    gates. `flights`: how often robots on the other emulated devices reach their goals in ROS 2, behind their shields.
-    `updates`: gradient steps of our PPO and SAC beside stable-baselines3's (extra `bench`). `shards`: one training in
-    1, 2 and 4 processes. `sweeps`: a sweep whose workers are killed beside one that is left alone.
+    that our PPO, stable-baselines3's and rsl_rl's (extra `bench`) take until a policy succeeds. `franka`: how near to
+    its poses a Franka Research 3 of franky-sim comes in ROS 2, behind its shield. `demo`: how often `phalanx demo`
+    passes all its gates. `flights`: how often robots on the other emulated devices reach their goals in ROS 2, behind
+    their shields. `updates`: gradient steps of our PPO and SAC beside stable-baselines3's (extra `bench`). `shards`:
+    one training in 1, 2 and 4 processes. `sweeps`: a sweep whose workers are killed beside one that is left alone.
 
     Args:
         what: What to measure.
