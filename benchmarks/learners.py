@@ -2,12 +2,13 @@
 
 All learn in the same environment, ours natively, theirs through the adapters, with the same worlds, steps between
 updates, hidden layers, first standard deviation, discount and lambda; all else is what each has by default,
-stable-baselines3's with minibatches of 256, since its 64 take longer. rsl_rl's critic sees what is privileged, as ours.
-What is looked at, and how long that takes, counts for none.
+stable-baselines3's with minibatches of 256, since its 64 take longer. "tuned" is what `benchmarks.sb3_search` found for
+a task. rsl_rl's critic sees what is privileged, as ours. What is looked at, and how long that takes, counts for none.
 """
 
+import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from io import StringIO
@@ -32,6 +33,7 @@ from sim.tasks import load_task
 SHOWN = 0.95  # the lower end of the 95 % interval of success, of `STARTS`, without a shield
 STARTS, SEED = 256, 2_000_003  # neither those of training nor of `verify`
 LOOK_EVERY = 131_072  # agent steps
+TUNED = Path(__file__).with_name("sb3_tuned.json")
 
 
 class Learner(Protocol):
@@ -66,9 +68,9 @@ class Ours:
 
 
 class Theirs:
-    """PPO of stable-baselines3, with observations and rewards normalised."""
+    """PPO of stable-baselines3, with observations and rewards normalised; `own` in place of its defaults."""
 
-    def __init__(self, task: TaskCfg, seed: int, folder: Path) -> None:
+    def __init__(self, task: TaskCfg, seed: int, folder: Path, own: Mapping[str, Any] | None = None) -> None:
         from stable_baselines3 import PPO
         from stable_baselines3.common.vec_env import VecNormalize
 
@@ -78,18 +80,13 @@ class Theirs:
         network, cfg = ours.hyperparameters(task.group, task.name)
         rows = TeamVecEnv(task, task.num_envs, curriculum=True)
         rows.env.stagger()
-        self.task, self.rows = task, VecNormalize(rows, gamma=cfg.gamma)
-        self.model = PPO(
-            "MlpPolicy",
-            self.rows,
-            n_steps=cfg.num_steps,
-            batch_size=256,
-            gamma=cfg.gamma,
-            gae_lambda=cfg.gae_lambda,
-            policy_kwargs={"net_arch": [network.hidden] * 2, "log_std_init": log(network.init_std)},
-            seed=seed,
-            device="cpu",
-        )
+        shape = {"net_arch": [network.hidden] * 2, "log_std_init": log(network.init_std)}
+        alike = {"n_steps": cfg.num_steps, "batch_size": 256, "gamma": cfg.gamma, "gae_lambda": cfg.gae_lambda}
+        chosen = {**alike, **(own or {})}
+        if activation := chosen.pop("activation_fn", None):
+            shape["activation_fn"] = getattr(torch.nn, activation)
+        self.task, self.rows = task, VecNormalize(rows, gamma=chosen["gamma"])
+        self.model = PPO("MlpPolicy", self.rows, policy_kwargs=shape, seed=seed, device="cpu", **chosen)
 
     def learn(self, steps: int) -> int:
         """See `Learner`."""
@@ -162,8 +159,14 @@ class RslRl:
 LEARNERS: dict[str, Callable[[TaskCfg, int, Path], Learner]] = {
     "phalanx": Ours,
     "stable-baselines3": Theirs,
+    "stable-baselines3, tuned": lambda task, seed, folder: Theirs(task, seed, folder, tuned()[task.name]),
     "rsl_rl": RslRl,
 }
+
+
+def tuned() -> dict[str, dict[str, Any]]:
+    """Hyperparameters of stable-baselines3's PPO by task, as they were found."""
+    return json.loads(TUNED.read_text()) if TUNED.exists() else {}
 
 
 @single_threaded_torch()
@@ -175,11 +178,13 @@ def bench_learners(
     `out`: folder in which each training is kept; what it holds is not learned again. `on_progress` hears of each with
     their count.
     """
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {task: {name: [] for name in LEARNERS} for task in tasks}
+    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     with TemporaryDirectory() as scratch:
         for task in tasks:
+            learners = {name: make for name, make in LEARNERS.items() if "tuned" not in name or task in tuned()}
+            found[task] = {name: [] for name in learners}
             for seed in range(repeats):
-                for name, make in LEARNERS.items():
+                for name, make in learners.items():
                     path = (out or Path(scratch)) / f"{task}-{name}-{seed}.json"
                     learn = partial(reach_gate, make, load_task(task), seed, Path(scratch) / path.stem)
                     found[task][name].append(kept(path, learn))
