@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 PYTEST = $(BIN)/python -m pytest --quiet --no-header
 PARALLEL := --dist=loadgroup --numprocesses
 BESIDE_LINT = $(MAKE) --no-print-directory --jobs=2 lint without-ros
+IDLE := $(shell command -v chrt >/dev/null && echo chrt --idle 0)
+REPORT := build/tests.txt
 OWN_CACHE := -o cache_dir=.pytest_cache/without-ros
 ROBOTS := (ros or real_time)
 again = echo "once more, one at a time:"; $(PYTEST) --last-failed --last-failed-no-failures none $(1)
@@ -24,16 +26,19 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.installed
 	@$(BIN)/phalanx demo $(ARGS)
 
-# Robots in real time come first, with nothing beside them: where a virtual machine's cores are full, its host takes them
-# away for 0.1 s, and robots hold. Those that measure how punctual they are run one after the other; so do those that
-# failed, once more. What failed first is printed; what fails again has failed. Then comes what needs no wall clock. The
-# quick demo is among these (tests/command/test_demo.py): the whole way cannot break unseen.
+# Robots in real time wait more than they compute. What needs no wall clock takes what they leave of the cores: it runs in
+# the kernel's class for idle time, and its report comes last. Then, one after the other, what
+# measures how punctual robots are. The quick demo is among these (tests/command/test_demo.py): the whole way cannot break unseen.
+# Robots do not feel that class, but where a virtual machine's host takes full cores away for 0.1 s. So those that fail are
+# tried once more, one at a time, robots when nothing else runs any more. What failed first is printed; what fails again has failed.
 test: $(VENV)/.installed-dev franky-sim
-	@robots=0; \
+	@mkdir -p build; $(IDLE) $(BESIDE_LINT) MARKED="not ros and not real_time" >$(REPORT) 2>&1 & others=$$!; \
+		trap "kill $$others" INT TERM; robots=0; \
 		$(PYTEST) $(PARALLEL) 3 -m "$(ROBOTS) and not alone" || robots=1; \
 		$(PYTEST) -m "$(ROBOTS) and alone" || robots=1; \
-		[ $$robots = 0 ] || { $(call again,$(PARALLEL) 1) -m "$(ROBOTS)"; } && robots=0; \
-		$(BESIDE_LINT) MARKED="not ros and not real_time" && [ $$robots = 0 ]
+		echo "beside them, what needs no wall clock:"; \
+		tail --lines=+1 --follow --pid=$$others $(REPORT); wait $$others; status=$$?; \
+		[ $$robots = 0 ] || { $(call again,$(PARALLEL) 1) -m "$(ROBOTS)"; } || status=1; exit $$status
 
 quick:
 	@$(BESIDE_LINT) MARKED="not ros and not slow"
