@@ -29,7 +29,7 @@ def sampled(trial: Any) -> dict[str, Any]:
         "ent_coef": trial.suggest_float("ent_coef", 1e-8, 0.1, log=True),
         "clip_range": trial.suggest_categorical("clip_range", [0.1, 0.2, 0.3, 0.4]),
         "max_grad_norm": trial.suggest_float("max_grad_norm", 0.3, 2.0),
-        "gamma": 1.0 - trial.suggest_float("one_minus_gamma", 1e-4, 0.03, log=True),
+        "gamma": 1.0 - trial.suggest_float("one_minus_gamma", 1e-4, 0.1, log=True),
         "gae_lambda": 1.0 - trial.suggest_float("one_minus_gae_lambda", 1e-4, 0.1, log=True),
         "activation_fn": trial.suggest_categorical("activation_fn", ["Tanh", "ReLU"]),
     }
