@@ -279,10 +279,11 @@ def test_a_robot_of_a_new_class_brings_its_own_fallback(tmp_path, monkeypatch):
         Shield(make_shield_params(spec), replace(spec, fallback="four_legs:ThreeLegs"))
 
 
-def test_a_target_of_a_soft_drive_may_change_its_effort_by_half_in_a_period_and_no_more():
+def test_a_target_of_a_soft_drive_may_run_ahead_faster_than_its_joint():
     """Ankles of an H1 turn at 9 rad/s at most, 0.18 rad in a period: a policy that balances was held back by that."""
-    for step_rad, held_back in ((0.4, False), (0.7, True)):  # of 40 N m at 40 N m/rad
-        stand = Stand(load_robot("h1")).after_ramp()
-        ankles = np.array(["ankle" in name for name in stand.spec.channel_names])
-        _, report = stand.step(request=stand.data.ctrl[stand.ctrl] + step_rad * ankles)
-        assert ("target speed" in report.active) == held_back
+    stand = Stand(load_robot("h1")).after_ramp()
+    ankles = np.array(["ankle" in name for name in stand.spec.channel_names])
+    before = stand.data.ctrl[stand.ctrl].copy()
+    sent, report = stand.step(request=before + 0.3 * ankles)  # of 40 N m at 40 N m/rad
+    assert report.mode is Mode.NOMINAL
+    np.testing.assert_allclose(sent, before + 0.3 * ankles, atol=1e-6)
