@@ -1,9 +1,10 @@
 """Search hyperparameters of stable-baselines3's PPO for one task: `python -m benchmarks.sb3_search hover --trials 12`.
 
 Over the ranges of its zoo (rl-baselines3-zoo, `hyperparams_opt.py`) and by the sampler of the zoo: TPE of Optuna (extra
-`bench`). Minibatches are larger, since 512 worlds learn at once, and networks are ours. The first trial is its
-defaults. What counts is after how many agent steps a policy shows success on held-out starts (`benchmarks.learners`);
-seeds of trials are not those of the comparison. The best is kept in `benchmarks/sb3_tuned.json`.
+`bench`). Minibatches are larger, since 512 worlds learn at once, discounts go down to 0.9, which is among ours, and
+networks are ours. The first trial is its defaults. What counts is after how many agent steps a policy shows success on
+held-out starts (`benchmarks.learners`); seeds of trials are not those of the comparison. The best is kept in
+`benchmarks/sb3_tuned.json`.
 """
 
 import argparse
