@@ -19,7 +19,7 @@ from sim.envs.observation import Observation
 class Experience:
     """One control step of the robots of one group, (W, N, ...)."""
 
-    obs: Observation
+    obs: Observation  # with its past, where the policy has a history
     memory: Mapping[str, Tensor]  # of the policy, before the step
     action: Tensor  # as drawn, not clipped; the extra "chunk" is the whole one that it is of
     extras: Mapping[str, Tensor]  # what the policy said of the draw
@@ -42,7 +42,7 @@ class Clock(NamedTuple):
 class Group:
     """Like robots of a team, as an algorithm has to know them."""
 
-    obs: Observation  # the first, as an example of shapes and device
+    obs: Observation  # the first, with its past, as an example of shapes and device
     driven: Sequence[bool]  # (U,) whether a component of an action moves anything
     network: NetworkCfg
     cfg: Any  # the algorithm's
@@ -62,7 +62,7 @@ class Group:
     def policy(self) -> dict[str, Any]:
         """Keywords of a new `Policy`."""
         net = self.network
-        sizes = {"hidden": net.hidden, "peer_embed": net.peer_embed, "chunk": net.chunk}
+        sizes = {"hidden": net.hidden, "peer_embed": net.peer_embed, "chunk": net.chunk, "history": net.history}
         layout = {"dims": self.dims, "action_dim": len(self.driven), "driven": self.driven, "mirror": self.mirror}
         return {**layout, **sizes}
 

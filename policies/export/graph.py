@@ -28,7 +28,7 @@ from deploy.contract.tensor_specs import (
 )
 from hardware import load_robot
 from hardware.types import ObjectState, Peers, RobotState
-from policies.networks.chunk import MEANING
+from policies.networks import chunk, history
 from policies.networks.controller import Controller
 from policies.task_data import first_sentence
 from sim.task import PolicyInput
@@ -59,7 +59,7 @@ class GraphController(nn.Module):
             *(spec for spec, _ in self.memory),
         )
         width, units = len(self._robot.channels), dict.fromkeys(channel.unit for channel in self._robot.channels)
-        seen, own = len(controller.policy.normaliser.policy.mean), ", ".join(controller.group.observation.own)
+        seen, own = controller.policy.own_dim, ", ".join(controller.group.observation.own)
         self.outputs = (
             TensorSpec(TARGET, ("batch", width), "float32", ", ".join(units), "body", "command to each channel"),
             TensorSpec(OBS, ("batch", seen), "float32", "SI", "body", f"seen: {own}"),
@@ -130,8 +130,8 @@ def memory_specs(controller: Controller) -> list[tuple[TensorSpec, tuple[float, 
     """What observation and network carry from one period to the next, (batch, n) each, with its initial value (n,)."""
     terms = controller.group.observation.memory.items()
     carried = {name: (t.initial, first_sentence(t.func).rstrip(".")) for name, t in terms}
-    known = controller.policy.memory.items()
-    carried |= {name: (initial, MEANING.get(name, "state of the network")) for name, initial in known}
+    known, meanings = controller.policy.memory.items(), {**chunk.MEANING, **history.MEANING}
+    carried |= {name: (initial, meanings.get(name, "state of the network")) for name, initial in known}
     return [
         (TensorSpec(name, ("batch", len(initial)), "float32", *unit_and_frame(meaning), meaning), initial)
         for name, (initial, meaning) in carried.items()

@@ -32,7 +32,7 @@ class Controller(nn.Module):
         ValueError where the task shows another number of features than the policy knows.
         """
         obs = observe(self.group.observation, policy_input)
-        if (shown := obs.policy.shape[-1]) != (known := len(self.policy.normaliser.policy.mean)):
+        if (shown := obs.policy.shape[-1]) != (known := self.policy.own_dim):
             raise ValueError(f"a policy of {known} features is shown {shown}: its task was another one then")
         kept = {name: policy_input.memory[name] for name in self.policy.memory}
         action, after = self.policy.best(obs, kept)

@@ -33,17 +33,25 @@ class Mirrored(nn.Module):
         return x[..., self.index]
 
 
-class Mirror(nn.Module):
-    """How features and actions of the robots of a group mirror; an action may be a chunk of several."""
+def _of_several(flip: tuple[Sequence[int], Sequence[float]], count: int) -> Mirrored:
+    """The mirror of `count` times the same numbers, one behind the other."""
+    index, sign = flip
+    shifts = range(0, count * len(index), max(1, len(index)))
+    return Mirrored([shift + i for shift in shifts for i in index], [*sign] * count)
 
-    def __init__(self, flips: Flips, chunk: int = 1) -> None:
+
+class Mirror(nn.Module):
+    """How features and actions of the robots of a group mirror.
+
+    Own features may be of several control periods, its `history`, and an action a `chunk` of several.
+    """
+
+    def __init__(self, flips: Flips, chunk: int = 1, history: int = 1) -> None:
         super().__init__()
-        self.policy = Mirrored(*flips["policy"])
+        self.policy = _of_several(flips["policy"], history)
         self.neighbours = Mirrored(*flips["neighbours"])
         self.privileged = Mirrored(*flips["privileged"])
-        index, sign = flips["action"]
-        shifts = range(0, chunk * len(index), max(1, len(index)))
-        self.action = Mirrored([shift + i for shift in shifts for i in index], [*sign] * chunk)
+        self.action = _of_several(flips["action"], chunk)
 
     def seen(self, features: Any) -> Any:
         """`Features` in the mirror, but for what only critics see, which a policy that flies is not shown."""

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from policies.networks.chunk import next_action, nothing_left
+from policies.networks.chunk import COUNT, next_action, nothing_left
+from policies.networks.history import no_past, with_past
 from policies.networks.mirror import Flips, Mirror
 from policies.networks.normaliser import Features, ObsDims, ObsNormaliser
 from policies.networks.trunk import Trunk, orthogonal
@@ -34,25 +35,46 @@ class Policy(nn.Module, ABC):
         driven: Sequence[bool] | None = None,
         chunk: int = 1,
         mirror: Flips | None = None,
+        history: int = 1,
     ) -> None:
-        """`mirror` says how features and actions mirror, of a policy that treats both sides alike."""
+        """`dims` count the robot's own features of all control periods of its `history`, the present one among them.
+
+        `mirror` says how the features of one period and actions mirror, of a policy that treats both sides alike.
+        """
         super().__init__()
         dims = ObsDims(*dims)
         self._spec = {"dims": list(dims), "action_dim": action_dim, "hidden": hidden, "peer_embed": peer_embed}
         self._spec["mirror"] = mirror
-        self.mirror = None if mirror is None else Mirror(mirror, chunk)
+        self.mirror = None if mirror is None else Mirror(mirror, chunk, history)
         self.normaliser = ObsNormaliser(dims, self.mirror)
         self.trunk = Trunk(dims.policy, dims.neighbours, hidden, peer_embed)
-        self.width, self.chunk = action_dim, chunk
+        self.width, self.chunk, self.history = action_dim, chunk, history
         self.head = orthogonal(nn.Linear(hidden, chunk * action_dim), 0.01)
         counted = torch.ones(action_dim) if driven is None else torch.tensor(driven, dtype=torch.float32)
         self.register_buffer("driven", counted.repeat(chunk), persistent=False)
         if chunk > 1:
             self._spec["chunk"], self.memory = chunk, nothing_left(chunk, action_dim)
+        if history > 1:
+            self._spec["history"], self.memory = history, {**self.memory, **no_past(history, dims.policy // history)}
         self.idle = not bool(counted.all())  # some components move nothing: they are 0, in the file too
 
+    @property
+    def own_dim(self) -> int:
+        """Numbers that a robot sees of itself in one control period."""
+        return len(self.normaliser.policy.mean) // self.history
+
+    def recall(self, obs: Any, memory: Memory) -> tuple[Any, Memory]:
+        """The `Observation` (..., .) with what the memory (..., n) has of the past, and the memory for the next one.
+
+        This is what networks are shown, and what is learned from.
+        """
+        if self.history == 1:
+            return obs, memory
+        seen, past = with_past(obs, memory)
+        return seen, {**memory, **past}
+
     def forward(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
-        """`Observation` (..., .) and memory (..., n) -> mean action (..., U), not yet clipped, and the new memory.
+        """`Observation` with its past (..., .) and memory (..., n) -> mean action (..., U), not yet clipped, and memory.
 
         With chunks of k actions it is the mean of a whole one (..., k U), whether or not it is time to decide.
         """
@@ -71,8 +93,11 @@ class Policy(nn.Module, ABC):
         return hidden
 
     def best(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
-        """The action (..., U) in [-1, 1] that is believed best: what is traced into the exported file."""
-        mean, memory = self(obs, memory)
+        """The action (..., U) in [-1, 1] that is believed best: what is traced into the exported file.
+
+        `obs` is what the robot sees now.
+        """
+        mean, memory = self(*self.recall(obs, memory))
         return self.paced(mean.clamp(-1.0, 1.0), memory)[:2]
 
     @abstractmethod
@@ -80,7 +105,7 @@ class Policy(nn.Module, ABC):
         """An action (..., U) to learn from, about the `mean`, and what the algorithm wants to know of it."""
 
     def sample(self, obs: Any, memory: Memory, generator: torch.Generator) -> tuple[Tensor, Memory, dict[str, Tensor]]:
-        """As `best`, with an action that is drawn, and its extras (...)."""
+        """An action that is drawn for an `obs` with its past, new memory, and extras of the draw (...)."""
         mean, memory = self(obs, memory)
         drawn, extras = self.draw(mean, generator)
         action, memory, more = self.paced(drawn, memory)
@@ -91,10 +116,10 @@ class Policy(nn.Module, ABC):
 
         Extras of chunks: whether this period `decides` (...) bool, and on what `chunk` (..., k U).
         """
-        if not self.memory:
+        if COUNT not in self.memory:
             return drawn, memory, {}
-        action, memory, decides = next_action(drawn, memory, self.width)
-        return action, memory, {"decides": decides, "chunk": drawn}
+        action, left, decides = next_action(drawn, memory, self.width)
+        return action, {**memory, **left}, {"decides": decides, "chunk": drawn}
 
     def initial_memory(self, *batch: int) -> dict[str, Tensor]:
         """Memory at the start of an episode, each (*batch, n)."""

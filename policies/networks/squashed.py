@@ -25,7 +25,8 @@ class SquashedPolicy(Policy):
         self.register_buffer("by_chance", torch.tensor(True))  # a tensor, so that a compiled rollout sees it change
 
     def best(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
-        return self.paced(self.middle(self.normaliser(obs)), memory)[:2]
+        seen, memory = self.recall(obs, memory)
+        return self.paced(self.middle(self.normaliser(seen)), memory)[:2]
 
     def middle(self, features: Features) -> Tensor:
         """Features -> the best action (..., U), or chunk of them."""

@@ -20,10 +20,12 @@ class NetworkCfg:
     peer_embed: int = 32
     init_std: float = 0.6  # of the actions of a policy that draws them
     chunk: int = 1  # control periods between two decisions, each of which is an action for every one of them
+    history: int = 1  # control periods of which the robot's own observations are seen, the present one among them
     symmetric: bool = False  # left and right are alike to policy and critics: for robots and tasks of which it is true
 
     def __post_init__(self) -> None:
-        check_fields("network.", self, hidden=(1, 16384), peer_embed=(1, 16384), init_std=(1e-6, 10), chunk=(1, 1000))
+        check_fields("network.", self, hidden=(1, 16384), peer_embed=(1, 16384), init_std=(1e-6, 10))
+        check_fields("network.", self, chunk=(1, 1000), history=(1, 100))
 
 
 def orthogonal(layer: nn.Linear, gain: float = sqrt(2.0)) -> nn.Linear:

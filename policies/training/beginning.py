@@ -12,6 +12,7 @@ IN_WORDS = {
     "dims": "sizes of observations (own, neighbours, privileged)",
     "action_dim": "channels",
     "driven": "driven channels",
+    "history": "periods of history",
     "mirror": "symmetry: network.symmetric, or how the two sides mirror",
 }
 

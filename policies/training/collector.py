@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from policies.algorithms.algorithm import Algorithm, Experience, over_rows
+from policies.networks.policy import Memory
 from policies.threads import Workers
 from policies.training.episodes import Episodes
 from policies.training.nan_guard import NanGuard
@@ -64,9 +65,10 @@ class Collector:
         with shards.together():
             for t, (obs, memory, acts, step) in enumerate(self._steps(algorithm.horizon)):
                 team = {}
-                for name, (action, _, extras) in acts.items():
+                for name, (action, new, extras) in acts.items():
                     self.guard.check_step(self.env, action, step, name, len(acts) > 1)
                     came = {part: getattr(step, part)[name] for part in OUTCOME}
+                    came["final_obs"] = self.policies[name].recall(came["final_obs"], new)[0]
                     team[name] = Experience(obs[name], memory[name], action, extras, **came)
                 algorithm.record(t, team)
                 self.episodes.add(step)
@@ -83,20 +85,29 @@ class Collector:
         world = getattr(self.env, "world", None)  # points that are pushed without physics have none
         physics_before, inference_s, env_s = getattr(world, "physics_s", 0.0), 0.0, 0.0
         for _ in range(horizon):
-            obs, memory, began = self.obs, self.memory, time.perf_counter()
-            acts: Acts = {name: self._act(name, policy) for name, policy in self.policies.items()}
+            memory, began = self.memory, time.perf_counter()
+            recalled = self._recalled()
+            acts: Acts = {name: self._act(policy, *recalled[name]) for name, policy in self.policies.items()}
             acted = time.perf_counter()
             step = self.env.step({name: action for name, (action, *_) in acts.items()})
             inference_s, env_s = inference_s + acted - began, env_s + time.perf_counter() - acted
             self.obs = step.obs
             self.memory = {name: self._remembered(name, new, step.ended) for name, (_, new, _) in acts.items()}
-            yield obs, memory, acts, step
+            yield {name: seen for name, (seen, _) in recalled.items()}, memory, acts, step
         physics_s = getattr(world, "physics_s", 0.0) - physics_before
         self.seconds = {"physics": physics_s, "terms": env_s - physics_s, "inference": inference_s}
 
+    def seen(self) -> dict[str, Observation]:
+        """What is seen now, with its past where a policy has a history."""
+        return {name: seen for name, (seen, _) in self._recalled().items()}
+
+    def _recalled(self) -> dict[str, tuple[Observation, Memory]]:
+        return {name: policy.recall(self.obs[name], self.memory[name]) for name, policy in self.policies.items()}
+
     @torch.no_grad()
-    def _act(self, name: str, policy: Any) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
-        obs, memory = self.obs[name], self.memory[name]
+    def _act(
+        self, policy: Any, obs: Observation, memory: Memory
+    ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
         if memory:
             action, memory, extras = policy.sample(obs, memory, self.generator)
             return action, dict(memory), extras

@@ -12,6 +12,7 @@ from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import Clock, Group
 from policies.checkpoint import CheckpointError, global_rng_state, load_weights, restore_global_rng
 from policies.evaluation.trained import check_same_task
+from policies.networks.history import as_first_seen
 from policies.shards import ALONE, Shards
 from policies.task_data import changed
 from policies.threads import Workers, single_threaded_torch
@@ -94,7 +95,7 @@ class Trainer:
             outcome = self.collector.collect(self.algorithm)
             collected = time.perf_counter()
             by_chance = self._by_chance
-            losses = self.algorithm.update(self.collector.obs, Clock(fraction, self.agent_steps))
+            losses = self.algorithm.update(self.collector.seen(), Clock(fraction, self.agent_steps))
             if by_chance and not self._by_chance:  # what chance came to is no policy's
                 self.collector.episodes.last.clear()
             self.guard.check_update(losses, self.algorithm.networks())
@@ -242,7 +243,8 @@ class Trainer:
         network, cfg = self.cfg.hyperparameters(group, f"group {name!r} of task {getattr(task, 'name', '')!r}")
         driven = [scale != 0.0 for scale in group.action.scale] if group is not None else [True] * agents.action_dim
         terms = tuple(group.rewards) if group is not None else ()
-        return Group(obs, tuple(driven), network, cfg, terms, self._mirror(name) if network.symmetric else None)
+        seen = as_first_seen(obs, network.history)
+        return Group(seen, tuple(driven), network, cfg, terms, self._mirror(name) if network.symmetric else None)
 
     def _mirror(self, name: str) -> dict[str, Any]:
         """How the group `name` mirrors, as plain data; ValueError where that is not known."""
