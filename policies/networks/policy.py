@@ -74,7 +74,7 @@ class Policy(nn.Module, ABC):
         return seen, {**memory, **past}
 
     def forward(self, obs: Any, memory: Memory) -> tuple[Tensor, Memory]:
-        """`Observation` with its past (..., .) and memory (..., n) -> mean action (..., U), not yet clipped, and memory.
+        """`Observation` with its past and memory (..., n) -> mean action (..., U), not yet clipped, and the new memory.
 
         With chunks of k actions it is the mean of a whole one (..., k U), whether or not it is time to decide.
         """
