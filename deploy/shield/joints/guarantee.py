@@ -4,8 +4,8 @@ from math import degrees
 
 from deploy.shield.guarantee import Guarantee, Lines
 from deploy.shield.joints.bounds import BOUNDS, JointBounds
+from deploy.shield.joints.fall import BRACE_S
 from deploy.shield.joints.guards import HEIGHT_ERROR_M, TILT_ERROR_RAD
-from deploy.shield.joints.humanoid import BRACE_S
 from deploy.shield.joints.limits import joint_limits, reaction_s
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.joints.standby import Standby

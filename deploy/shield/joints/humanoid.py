@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
+from deploy.shield.joints.fall import Fall
 from deploy.shield.joints.fallback import JointFallback
 from deploy.shield.joints.guards import check_height, check_motion, check_upright
+from deploy.shield.joints.limits import joint_limits
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.joints.standby import Standby
 from deploy.shield.joints.way import Way
@@ -15,17 +17,11 @@ from hardware.spec import RobotSpec
 from hardware.types import RobotState
 
 STANDS_M_S = 0.3  # of the base: faster, it does not stand
-BRACE_S = 0.8  # from when a fall is foreseen; a G1 that is pushed over meets the ground after 0.6 to 0.9 s
-BRACE_FADES_S = 0.3  # of that, at its end
-BRACE_RAD = 0.8  # farther ahead of a joint no target is
 LEGS = ("hip", "knee", "ankle")  # in the names of the joints that balance a robot
 FAR_RAD = 0.35  # from home, with a leg that far off no policy can stand: the robot hangs
 HANGING_RAD_S = 0.5  # they go there, all joints with them
 TAKES_UP = 0.2  # of the time to a stand, for legs at home: sooner, a G1 that hangs kicks; later, an H1 sinks and falls
 EFFORT_STEP = 0.5  # of a joint's effort, by which its target may change within a control period, however slow it is
-DOWN_S = 2.0  # after damping began a robot lies: sinking limbs that meet the ends of ranges are braked as they need
-SOFT_END = 0.1  # of a joint's range at either end, out of which a robot that damps is drawn
-SOFT_EFFORT = 0.2  # of its drive, at most
 
 
 class HumanoidFallback(JointFallback):
@@ -36,10 +32,7 @@ class HumanoidFallback(JointFallback):
 
     Without one it stands by moving its targets from the last ones to the home pose within `stand_s`.
 
-    It damps by targets that follow the measured joints: what they pulled with at first fades within `damp_s`, and what
-    remains of kp (q* - q) - kd dq is the second half, which resists every motion, but near the ends of ranges. Once it
-    damps it goes on until reset.
-    A robot with a `brace` that is still up when it begins to fall first goes towards that pose, for `BRACE_S`.
+    It goes down as `Fall` says; once it does, it goes on until reset.
     """
 
     always_home = True
@@ -55,13 +48,11 @@ class HumanoidFallback(JointFallback):
         self._has_robot = False  # the fallback policy
         self._is_new = True  # to both policies since it is commanded
         self._goes_home = self._came_home = False  # its legs, slowly, before a policy has them
-        joints = [spec.joints[index] for index in spec.joint_of_channel]
-        self._brace = np.array([spec.brace.get(joint.name, joint.home) for joint in joints])
-        self._braces = False
-        self._legs = np.array([any(part in joint.name for part in LEGS) for joint in joints])
+        names = [spec.joints[index].name for index in spec.joint_of_channel]
+        self._legs = np.array([any(part in name for part in LEGS) for name in names])
         self._way = Way(params, spec.home_height_m)
+        self._fall = Fall(params, spec, joint_limits(params, spec))
         super().__init__(params, spec)
-        self._lying = replace(params, brake_window=1.0)
         # The targets of soft drives are efforts, and run ahead of joints that hardly move
         effort_rad = EFFORT_STEP * np.array(params.max_effort) / self._limits.rows.stiffness
         in_period = params.target_speed_share * effort_rad / params.control_dt_s
@@ -85,7 +76,7 @@ class HumanoidFallback(JointFallback):
 
     def trip(self) -> None:
         self._from: np.ndarray | None = None  # (U,) rad, targets at the trip
-        self._pull: np.ndarray | None = None  # (U,) rad, targets ahead of the joints when damping began
+        self._fall.reset()
         if not self._has_robot:
             self._offset: np.ndarray | float = 0.0  # (U,) rad, from the fallback policy to the targets at the trip
             self._time_s = 0.0  # since then
@@ -126,21 +117,16 @@ class HumanoidFallback(JointFallback):
     def fall_back(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
     ) -> FallbackCommand:
-        if self._pull is None and (stop or self.check_envelope(state)):
-            self._pull, self._time_s = sent - self._measured(state), 0.0
-            self._braces = bool(self.spec.brace) and not check_height(self.params, self.spec, state)
-        elif self._from is not None or self._pull is not None:
-            self._time_s += elapsed_s
-        if self._pull is not None:
+        if not self._fall.is_under_way and (stop or self.check_envelope(state)):
+            is_up = not check_height(self.params, self.spec, state)
+            self._fall.begin(sent - self._measured(state), is_up)
+            elapsed_s = 0.0
+        if self._fall.is_under_way:
             self._has_robot = False
-            gives_way = self._gives_way(state)
-            if self._braces and not stop:
-                share = min(max((BRACE_S - self._time_s) / BRACE_FADES_S, 0.0), 1.0)
-                way = np.clip(self._brace - self._measured(state), -BRACE_RAD, BRACE_RAD)
-                return FallbackCommand(self._clip(gives_way + share * way), Mode.DAMP, self.params)
-            fading = max(1.0 - self._time_s / self.params.damp_s, 0.0)
-            params = self._lying if self._time_s > DOWN_S else self.params
-            return FallbackCommand(self._clip(gives_way + fading * self._pull), Mode.DAMP, params)
+            falling, params = self._fall.targets(self._measured(state), elapsed_s, stop)
+            return FallbackCommand(self._clip(falling), Mode.DAMP, params)
+        if self._from is not None:
+            self._time_s += elapsed_s
         target = self._stand(state, sent, elapsed_s)
         if target is not None:
             return FallbackCommand(self._clip(target), Mode.HOLD, self.params)
@@ -148,17 +134,6 @@ class HumanoidFallback(JointFallback):
             self._from, self._time_s = np.array(sent), 0.0
         share = min(self._time_s / self.params.stand_s, 1.0)
         return FallbackCommand(self._clip((1.0 - share) * self._from + share * self._home), Mode.HOLD, self.params)
-
-    def _gives_way(self, state: RobotState) -> np.ndarray:
-        """Targets (U,) rad of drives that resist motion alone, but for the ends of ranges.
-
-        A limb that sinks into the end of a range is thrown back by the filter, which brakes it there with the whole
-        effort, and sinks again: a G1 on the ground kicked without end, at up to 8.6 rad/s.
-        """
-        measured, rows = self._measured(state), self._limits.rows
-        low, high = np.array(self.params.position_low), np.array(self.params.position_high)
-        soft, most = SOFT_END * (high - low), SOFT_EFFORT * rows.max_effort / rows.stiffness
-        return measured + np.clip(np.clip(measured, low + soft, high - soft) - measured, -most, most)
 
     def overhear(self, request: np.ndarray) -> None:
         """That of a start is no policy's."""
@@ -261,7 +236,7 @@ class HumanoidFallback(JointFallback):
 
         Its targets fade to where the joints were last seen.
         """
-        if stop or self._pull is not None:
+        if stop or self._fall.is_under_way:
             return self.fall_back(state, sent, since_s, elapsed_s, stop)
         self._from = self._beside = None
         return FallbackCommand(np.array(sent), Mode.HOLD, self.params)
