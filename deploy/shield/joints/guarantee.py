@@ -6,6 +6,7 @@ from deploy.shield.guarantee import Guarantee, Lines
 from deploy.shield.joints.bounds import BOUNDS, JointBounds
 from deploy.shield.joints.fall import BRACE_S
 from deploy.shield.joints.guards import HEIGHT_ERROR_M, TILT_ERROR_RAD
+from deploy.shield.joints.humanoid import EFFORT_STEP
 from deploy.shield.joints.limits import joint_limits, reaction_s
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.joints.standby import Standby
@@ -166,6 +167,11 @@ def _legs_hold(params: JointShieldParams, spec: RobotSpec, standby: Standby | No
         (
             "what a target calls for from a joint at rest",
             f"{100 * params.effort_share:g} % of its drive's effort or less",
+        ),
+        (
+            "what is asked of its target",
+            f"moves no faster than {100 * params.target_speed_share:g} % of that joint's speed limit, or in a control "
+            f"period by what changes its drive's effort by {100 * EFFORT_STEP:g} %, whichever is more",
         ),
         ("all drives together", f"{params.max_power_w:.0f} W of mechanical power or less, in the middle of a period"),
         (
