@@ -116,7 +116,7 @@ def _group(arm: Reach) -> GroupCfg:
             **in_time(load_robot(arm.robot)),
         },
         baseline=Term(baselines.reach, {**tool, "gripper_m": arm.gripper_m}),
-        training={"ppo": {"gamma": 0.95, "gae_lambda": 0.9, "init_std": 0.4, "target_kl": 0.02}},
+        training={"ppo": {"gamma": 0.95, "gae_lambda": 0.9, "init_std": 0.4, "target_kl": 0.02, "minibatch": 512}},
     )
 
 
