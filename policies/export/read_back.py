@@ -17,6 +17,7 @@ from deploy.contract.tensor_specs import ACTION, OBS
 from policies.checkpoint import CheckpointError, renamed
 from policies.export.graph import GraphController, step_function
 from policies.networks.controller import Controller
+from policies.networks.history import PAST
 from policies.networks.normaliser import EPSILON
 from policies.networks.policy import Policy
 
@@ -32,6 +33,12 @@ def read_policy(file: Path, bundle: Bundle, policy: Policy, group: Any, objects:
     `group` (`GroupCfg`) and tracked `objects` are of the task that it is for. What a file does not have stays as it is:
     critics, how actions are drawn. CheckpointError for networks that do not fit, or do not do what the file says.
     """
+    there = {memory.input: len(memory.initial) for memory in bundle.contract.memory}
+    periods = 1 + there.get(PAST, 0) // policy.own_dim
+    if periods != policy.history:
+        raise CheckpointError(
+            f"cannot start from {file}: networks differ in periods of history ({periods} there, {policy.history} here)"
+        )
     held = _constants(file)
     state = policy.state_dict()
     for name, value in state.items():
