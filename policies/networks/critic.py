@@ -50,6 +50,8 @@ class TeamNetwork(nn.Module):
         team, hidden = kind == "team", network.hidden
         own_dim = dims.policy + dims.privileged
         self.trunk = Trunk(own_dim, dims.neighbours, hidden, network.peer_embed, team=team and num_agents > 1)
+        if network.history > 1:
+            self.trunk.begin_without(slice(dims.policy // network.history, dims.policy))
         self.head = orthogonal(nn.Linear(hidden, outputs), 1.0)
         others = (groups or {}) if team else {}
         self.groups = nn.ModuleDict({name: orthogonal(nn.Linear(dim, hidden)) for name, dim in others.items()})

@@ -56,6 +56,7 @@ class Policy(nn.Module, ABC):
             self._spec["chunk"], self.memory = chunk, nothing_left(chunk, action_dim)
         if history > 1:
             self._spec["history"], self.memory = history, {**self.memory, **no_past(history, dims.policy // history)}
+            self.trunk.begin_without(slice(dims.policy // history, dims.policy))
         self.idle = not bool(counted.all())  # some components move nothing: they are 0, in the file too
 
     @property

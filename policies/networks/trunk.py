@@ -65,6 +65,21 @@ class Trunk(nn.Module):
         self.team = orthogonal(nn.Linear(hidden, hidden)) if team else None
         self.last = orthogonal(nn.Linear(hidden, hidden))
 
+    def begin_without(self, past: slice) -> None:
+        """What was seen before, the own features `past`, counts for nothing at first.
+
+        It is nearly what is seen now: with weights for all of it units get several times too much.
+        """
+        firsts = [(self.own, sqrt(2.0))]
+        if self.peers is not None:
+            firsts.append((self.peers.query, 1.0 / sqrt(self.peers.query.out_features)))
+        for layer, gain in firsts:
+            counts = torch.ones(layer.in_features, dtype=torch.bool)
+            counts[past] = False
+            with torch.no_grad():
+                layer.weight[:, past] = 0.0
+                layer.weight[:, counts] = nn.init.orthogonal_(layer.weight[:, counts].clone(), gain)
+
     def forward(self, own: Tensor, peers: Tensor, valid: Tensor, others: Tensor | None = None) -> Tensor:
         """Features of (..., N) robots -> (..., N, hidden); only a team trunk lets the N robots see one another.
 

@@ -1,5 +1,6 @@
 """Frame history: what was seen in the periods before, in training, in a checkpoint and in the file."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,21 @@ def test_what_is_learned_from_is_what_was_seen_in_the_periods_before(tmp_path: P
                 assert torch.equal(two[world], (now if first else seen[t - 1].chunk(3, dim=-1)[1])[world])
         for t, world in ended.any(-1).nonzero().tolist():
             assert torch.equal(next(last)[:, 4:], seen[t, world, :, :8]), "the last look has the past of its episode"
+    trainer.workers.close()
+
+
+def test_it_begins_as_if_there_were_no_past(tmp_path: Path):
+    """Periods are nearly alike: with weights for all of them at once it takes several times the samples."""
+    trainer = Trainer(train_cfg(task="p", out=tmp_path, history=3, num_steps=4, **SMALL), env=PointTeam(8))
+    trainer.collector.collect(trainer.algorithm)
+    seen = trainer.collector.seen()["point"]
+    other = replace(seen, policy=torch.cat([seen.policy[..., :4], -seen.policy[..., 4:]], dim=-1))
+    for net in (trainer.policy.mean, trainer.algorithm.critics["point"]):
+        one, two = (net(trainer.policy.normaliser(obs)) for obs in (seen, other))
+        assert torch.equal(one, two) and one.abs().max() > 0
+    trainer.iterate(0.0)
+    one, two = (trainer.policy.mean(trainer.policy.normaliser(obs)) for obs in (seen, other))
+    assert not torch.equal(one, two), "what it learns from the past counts"
     trainer.workers.close()
 
 
