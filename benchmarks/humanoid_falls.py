@@ -8,7 +8,6 @@ would have damped the share that fell (precision), of those that fell the share 
 
 import argparse
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +32,7 @@ def foresee(speed: float, push: tuple[float, float], dies: bool, worlds: int, se
     spec, usual, dt_s = walkers.robots.robot, walkers.params, walkers.params.control_dt_s
     assert isinstance(usual, JointShieldParams)
     walkers.params = make_shield_params(spec, **{**VELOCITY.group.shield, **BLIND_TO_FALLS})
-    walkers.shields = [Shield(walkers.params, replace(spec, brace={})) for _ in range(worlds)]
+    walkers.shields = [Shield(walkers.params, spec) for _ in range(worlds)]
     rng, generator = np.random.default_rng(seed), torch.Generator().manual_seed(seed)
     begin = 125 + rng.integers(0, 36, worlds)
     pushed = begin + rng.integers(0, 40, worlds)

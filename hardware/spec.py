@@ -153,8 +153,6 @@ class RobotSpec:
     endurance_s: float | None = None  # s at work on a full battery; None on the mains, or where it is not published
     flight: FlightModel | None = None
     fallback_policy: Path | None = None  # policy file that brings a robot on legs to a stand when its own one is lost
-    brace: Mapping[str, float] = field(default_factory=dict)  # joint -> rad, taken by a robot on legs that falls; the
-    # other joints go home. Empty: none
     sources: Mapping[str, str] = field(default_factory=dict)
     overlay: Mapping[str, float] = field(default_factory=dict)  # in what this one robot differs from its MJCF, see
     # `hardware.overlay`; empty for none

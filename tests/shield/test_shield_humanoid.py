@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-import mujoco
 import numpy as np
 import pytest
 from shield_stand import Stand, tilt_rad
 
+from benchmarks.humanoid_impacts import fall
 from deploy.shield import Context, Mode, Shield, make_shield_params
 from deploy.shield.types import NO_PEERS
 from hardware import ActuatorCommand, RobotState, load_robot
@@ -98,7 +98,6 @@ def test_a_fall_is_foreseen_and_damped_without_ever_letting_go(name):
     _, report = stand.run(4.0)
     assert report.mode is Mode.DAMP and "falling: tilt" in report.reason
     effort = np.abs(np.array(stand.torque)).sum(-1)
-    assert effort[began] > 0.5 * effort[began - 1]  # of what it was before
     falling = effort[began : began + 25 * stand.steps]
     assert falling.min() > 5.0
     for _ in range(100):
@@ -107,34 +106,10 @@ def test_a_fall_is_foreseen_and_damped_without_ever_letting_go(name):
     assert stand.modes[-1] is Mode.DAMP  # until a person resets it
 
 
-def test_a_robot_that_falls_meets_the_ground_more_softly_in_its_brace():
-    """The greatest force (N) of the ground on pelvis and torso in one physics step, mean over falls in two directions.
-
-    Over 12 falls it is 3.7 kN with a brace and 4.6 kN without.
-    """
-
-    def fall(angle: float, **changes) -> float:
-        stand = Stand(replace(load_robot("g1"), **changes)).after_ramp()
-        stand.data.qvel[:2] = 2.2 * np.cos(angle), 2.2 * np.sin(angle)
-        trunk = [stand.model.body(name).id for name in ("pelvis", "torso_link")]
-        real, force, most = mujoco.mj_step, np.zeros(6), 0.0
-
-        def step(model, data):
-            nonlocal most
-            real(model, data)
-            for index, contact in enumerate(data.contact):
-                if set(model.geom_bodyid[contact.geom].tolist()) & set(trunk):
-                    mujoco.mj_contactForce(model, data, index, force)
-                    most = max(most, float(np.linalg.norm(force[:3])))
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(mujoco, "mj_step", step)
-            stand.run(1.5)
-        assert stand.modes[-1] is Mode.DAMP
-        return most
-
-    angles = (0.2, 0.2 + np.pi / 3)
-    assert sum(map(fall, angles)) < 0.95 * sum(fall(angle, brace={}) for angle in angles)
+def test_damping_at_once_meets_the_ground_more_softly_than_pulling_on():
+    """Of a G1 that is pushed over from six sides, by what `benchmarks.humanoid_impacts` measures."""
+    force_n = {how: sum(fall("g1", how, number)[0] for number in range(6)) for how in ("damped", "fading")}
+    assert force_n["damped"] < 0.9 * force_n["fading"]
 
 
 def test_damped_joints_are_slower_than_limp_ones():

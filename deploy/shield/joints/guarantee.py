@@ -4,7 +4,6 @@ from math import degrees
 
 from deploy.shield.guarantee import Guarantee, Lines
 from deploy.shield.joints.bounds import BOUNDS, JointBounds
-from deploy.shield.joints.fall import BRACE_S
 from deploy.shield.joints.guards import HEIGHT_ERROR_M, TILT_ERROR_RAD
 from deploy.shield.joints.humanoid import EFFORT_STEP
 from deploy.shield.joints.limits import joint_limits, reaction_s
@@ -160,7 +159,6 @@ def _arm_margins(params: JointShieldParams, spec: RobotSpec) -> Lines:
 
 def _legs_hold(params: JointShieldParams, spec: RobotSpec, standby: Standby | None) -> Lines:
     tilt = degrees(params.max_tilt_rad)
-    braces = f"goes towards a protective pose for {BRACE_S:g} s, then " if spec.brace else ""
     stands = "by a policy of its own" if standby else f"in its home pose, within {params.stand_s:g} s"
     return (
         ("every target", f"{100 * params.range_margin:g} % of its joint's range clear of either stop"),
@@ -176,7 +174,7 @@ def _legs_hold(params: JointShieldParams, spec: RobotSpec, standby: Standby | No
         ("all drives together", f"{params.max_power_w:.0f} W of mechanical power or less, in the middle of a period"),
         (
             f"tilt beyond {tilt:.0f} degrees now or in {params.fall_horizon_s:g} s, twice in a row",
-            f"the robot {braces}is damped, never limp",
+            "the robot is damped at once, never limp",
         ),
         (f"base below {100 * params.min_height_share:g} % of its height at home", "the robot is damped"),
         (f"a request that cannot be used, for {1e3 * params.act_s:.0f} ms", f"the shield stands it {stands}"),

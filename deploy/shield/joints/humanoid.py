@@ -7,7 +7,7 @@ import numpy as np
 from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
 from deploy.shield.joints.fall import Fall
 from deploy.shield.joints.fallback import JointFallback
-from deploy.shield.joints.guards import check_height, check_motion, check_upright
+from deploy.shield.joints.guards import check_motion, check_upright
 from deploy.shield.joints.limits import joint_limits
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.joints.standby import Standby
@@ -51,7 +51,7 @@ class HumanoidFallback(JointFallback):
         names = [spec.joints[index].name for index in spec.joint_of_channel]
         self._legs = np.array([any(part in name for part in LEGS) for name in names])
         self._way = Way(params, spec.home_height_m)
-        self._fall = Fall(params, spec, joint_limits(params, spec))
+        self._fall = Fall(params, joint_limits(params, spec))
         super().__init__(params, spec)
         # The targets of soft drives are efforts, and run ahead of joints that hardly move
         effort_rad = EFFORT_STEP * np.array(params.max_effort) / self._limits.rows.stiffness
@@ -117,14 +117,14 @@ class HumanoidFallback(JointFallback):
     def fall_back(
         self, state: RobotState, sent: np.ndarray, since_s: float, elapsed_s: float, stop: bool
     ) -> FallbackCommand:
-        if not self._fall.is_under_way and (stop or self.check_envelope(state)):
-            is_up = not check_height(self.params, self.spec, state)
-            self._fall.begin(sent - self._measured(state), is_up)
+        is_upright = not self.check_envelope(state)
+        if not self._fall.is_under_way and (stop or not is_upright):
+            self._fall.begin(sent - self._measured(state))
             elapsed_s = 0.0
         if self._fall.is_under_way:
             self._has_robot = False
-            falling, params = self._fall.targets(self._measured(state), elapsed_s, stop)
-            return FallbackCommand(self._clip(falling), Mode.DAMP, params)
+            damping, params = self._fall.targets(self._measured(state), elapsed_s, is_upright)
+            return FallbackCommand(self._clip(damping), Mode.DAMP, params)
         if self._from is not None:
             self._time_s += elapsed_s
         target = self._stand(state, sent, elapsed_s)

@@ -71,7 +71,6 @@ _WAIST = (
     _joint("waist_roll", -0.52, 0.52, 0.0, PAIR, 400.0, 15.0, 3.5),
     _joint("waist_pitch", -0.52, 0.52, 0.0, PAIR, 400.0, 15.0, 6.0),
 )
-BRACE = {"hip_pitch": -1.2, "knee": 1.8, "ankle_pitch": -0.7, "shoulder_pitch": -0.8, "elbow": 0.6}  # rad
 JOINTS = (*_leg("left", 1), *_leg("right", -1), *_WAIST, *_arm("left", 1), *_arm("right", -1))
 
 _URDF = "unitree_ros, g1_description/g1_29dof_rev_1_0.urdf (2026-06-16)"
@@ -88,7 +87,6 @@ SPEC = RobotSpec(
     control_hz=50.0,
     sensor_hz=500.0,
     fallback="damp",
-    brace={f"{side}_{joint}_joint": rad for side in ("left", "right") for joint, rad in BRACE.items()},
     fallback_policy=Path(__file__).with_name("fallback.onnx"),
     home_height_m=0.7847,
     endurance_s=7200.0,
@@ -117,7 +115,6 @@ SPEC = RobotSpec(
         "radius": "sum of the lengths of the chain to the finger tips, whatever the pose",
         "soles": "contact points of Unitree's g1_29dof_rev_1_0.xml: x from -0.05 m to 0.12 m, 35 mm below the ankle",
         "sole friction": "0.8, rubber on a dry hard floor; an estimate",
-        "brace": "own choice: low, the arms ahead; compared in simulation with damping alone and other poses",
         "fallback policy": "that of the task `velocity`, which walks and stands as commanded",
         "sensor rate": "Unitree SDK 2 publishes the low-level state at 500 Hz",
     },
