@@ -7,7 +7,7 @@ from deploy.shield.drone.constraints import constraint_rows, row_names
 from deploy.shield.drone.distance import safe_margin
 from deploy.shield.drone.params import ShieldParams
 from deploy.shield.fallback import Mode
-from deploy.shield.filter import filter_command
+from deploy.shield.filter import filter_command, filter_request
 from deploy.shield.joints.filter import joint_row_names
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.param_checks import ShieldParamsError
@@ -26,6 +26,7 @@ __all__ = [
     "ShieldReport",
     "constraint_rows",
     "filter_command",
+    "filter_request",
     "joint_row_names",
     "make_shield_params",
     "narrowed_limits",

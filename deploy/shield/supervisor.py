@@ -13,6 +13,7 @@ from deploy.shield.drone.params import ShieldParams
 from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
 from deploy.shield.fallbacks import make_fallback
 from deploy.shield.filter import filter_command
+from deploy.shield.joints.pace import TARGET_SPEED
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.known import Known
 from deploy.shield.types import Context
@@ -218,7 +219,7 @@ class Shield:
         on_time = bridged is known.request
         if on_time and target is ramped:
             return self._send(FallbackCommand(target, Mode.NOMINAL, self.params), known.late())
-        why = "target speed" if on_time else "late request"
+        why = TARGET_SPEED if on_time else "late request"
         command, report = self._send(FallbackCommand(target, Mode.FILTERED, self.params), why)
         held_back = float(np.abs(command.target - self._ramped(known.request, known.state)).max())
         return command, replace(report, active=(*report.active, why), intervention=held_back)

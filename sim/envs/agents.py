@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from deploy.shield import Context, filter_command, make_shield_params
+from deploy.shield import Context, filter_request, make_shield_params
 from deploy.shield.filter import row_kinds
 from deploy.shield.types import FilterInfo, Obstacles
 from hardware.once import worked_out_once
@@ -122,7 +122,7 @@ class AgentGroup:
         if self.shield is not None:
             untraceable("the safety shield")
             context = Context(state, self.shield_peers, obstacles=obstacles, sent=self.robots.sent)
-            command.target, report = filter_command(self.shield, self.robot, context, command.target)
+            command.target, report = filter_request(self.shield, self.robot, context, command.target)
             self.correction, self._filtered = report.intervention, (context, report)
             self.shielded += report.intervention > 0
         return command

@@ -8,6 +8,7 @@ from deploy.shield.fallback import FallbackCommand, Mode, StartCfg
 from deploy.shield.joints.filter import joint_row_names
 from deploy.shield.joints.guards import check_joint_jump, check_joint_request, check_joint_state
 from deploy.shield.joints.limits import joint_limits
+from deploy.shield.joints.pace import paced
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.types import Context
 from hardware.spec import RobotSpec
@@ -33,7 +34,6 @@ class JointFallback:
         self._limits = joint_limits(params, spec)
         self._names = joint_row_names(spec)
         self._home = self._clip(np.array(spec.home_target))
-        self._target_speed = params.target_speed_share * self._limits.max_velocity
         self._kept: np.ndarray | None = None  # (U,) rad, targets from before a reset: grip and what carries a load
         self.reset()
 
@@ -98,13 +98,8 @@ class JointFallback:
         return self.hold(state)
 
     def pace(self, request: np.ndarray, sent: np.ndarray, elapsed_s: float) -> np.ndarray:
-        """The request, no farther from the last target than the speed that targets may run at.
-
-        More calls in a period lead no farther. Nor does a pause: a target that stood still leaps no more than a period.
-        """
-        step = min(elapsed_s, self.params.control_dt_s) * self._target_speed
-        paced = np.minimum(np.maximum(request, sent - step), sent + step)
-        return request if np.logical_and.reduce(paced == request) else paced.astype(np.float32)
+        """The request, no farther from the last target than targets may move."""
+        return paced(self.params, self.spec, request, sent, elapsed_s)
 
     def bridge(self, state: RobotState, request: np.ndarray, is_new: bool, elapsed_s: float) -> np.ndarray:
         return request

@@ -36,12 +36,12 @@ joint by itself crosses its range at 50 to 80 % of its speed limit, because its 
 stands still for a period. A humanoid that is thrown about in the air by all of its limbs is beyond this: its
 short-ranged joints reach their stops, its lightest ones run at up to 2.2 times their speed limit, and what the filter
 bounds is what the drives add to it. A channel in m is taken for a gripper's finger, which works by being stopped: for
-it only range without margin, effort and, in the supervisor, the speed of its target count.
+it only range without margin, effort and the speed of its target count.
 
-Rates of change are the supervisor's (`JointFallback.pace`), because they need the target before: no target moves faster
-than `target_speed_share` of the joint's speed limit, which bounds the steps of effort and so the jerk; those of a
-humanoid's soft drives as far as changes their effort by half of the greatest in a control period. This is an
-engineering margin, shown by simulation against adversaries (tests/shield/test_shield_joints.py), and no certificate.
+How fast targets move is bounded before that (`joints.pace`), by the target before: no target moves faster than
+`target_speed_share` of the joint's speed limit, which bounds the steps of effort and so the jerk; those of a humanoid's
+soft drives as far as changes their effort by half of the greatest in a control period. This is an engineering
+margin, shown by simulation against adversaries (tests/shield/test_shield_joints.py), and no certificate.
 """
 
 from collections.abc import Callable

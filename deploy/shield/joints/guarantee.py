@@ -5,8 +5,8 @@ from math import degrees
 from deploy.shield.guarantee import Guarantee, Lines
 from deploy.shield.joints.bounds import BOUNDS, JointBounds
 from deploy.shield.joints.guards import HEIGHT_ERROR_M, TILT_ERROR_RAD
-from deploy.shield.joints.humanoid import EFFORT_STEP
 from deploy.shield.joints.limits import joint_limits, reaction_s
+from deploy.shield.joints.pace import EFFORT_STEP
 from deploy.shield.joints.params import JointShieldParams
 from deploy.shield.joints.standby import Standby
 from deploy.shield.joints.way import BODY_M, SETS_OUT_M, STOP_M, STOP_S

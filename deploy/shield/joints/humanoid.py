@@ -21,7 +21,6 @@ LEGS = ("hip", "knee", "ankle")  # in the names of the joints that balance a rob
 FAR_RAD = 0.35  # from home, with a leg that far off no policy can stand: the robot hangs
 HANGING_RAD_S = 0.5  # they go there, all joints with them
 TAKES_UP = 0.2  # of the time to a stand, for legs at home: sooner, a G1 that hangs kicks; later, an H1 sinks and falls
-EFFORT_STEP = 0.5  # of a joint's effort, by which its target may change within a control period, however slow it is
 
 
 class HumanoidFallback(JointFallback):
@@ -53,10 +52,6 @@ class HumanoidFallback(JointFallback):
         self._way = Way(params, spec.home_height_m)
         self._fall = Fall(params, joint_limits(params, spec))
         super().__init__(params, spec)
-        # The targets of soft drives are efforts, and run ahead of joints that hardly move
-        effort_rad = EFFORT_STEP * np.array(params.max_effort) / self._limits.rows.stiffness
-        in_period = params.target_speed_share * effort_rad / params.control_dt_s
-        self._target_speed = np.maximum(self._target_speed, in_period)
 
     def reset(self) -> None:
         super().reset()
