@@ -15,7 +15,6 @@ from deploy.runtime import PolicyRuntime
 from policies.algorithms.gae import gae
 from policies.checkpoint import load_checkpoint
 from policies.evaluation.policy_runner import TorchRunner
-from policies.evaluation.verify import VerifyCfg
 from policies.export.export import export_policy
 from policies.networks.chunk import nothing_left
 from policies.networks.controller import Controller
@@ -122,7 +121,7 @@ def test_the_file_carries_the_rest_of_a_chunk_as_memory_and_does_what_training_d
     said = {tensor.name: tensor.meaning for tensor in bundle.contract.inputs}
     assert said["chunk"].startswith("actions that are decided and not yet done")
     assert sizes["chunk"] == 3 * width and sizes["chunk_left"] == 1
-    assert measure_parity(bundle, folder, VerifyCfg(parity_worlds=2))["max_abs"] < 1e-5
+    assert measure_parity(bundle, folder, 2)["max_abs"] < 1e-5
 
 
 @pytest.mark.slow

@@ -12,7 +12,6 @@ from test_resume import same
 
 from deploy.bundle import load_bundle
 from policies.checkpoint import CheckpointError, load_checkpoint
-from policies.evaluation.verify import VerifyCfg
 from policies.export.export import export_policy
 from policies.training.train import train
 from policies.training.trainer import Trainer
@@ -115,7 +114,7 @@ def test_the_file_hands_the_past_on_as_memory_and_does_what_training_did(tmp_pat
     assert sizes["past"] == 2 * seen and sizes["past_known"] == 1
     said = {tensor.name: tensor.meaning for tensor in bundle.contract.inputs}
     assert said["past"].startswith("what was seen in the control periods before")
-    assert measure_parity(bundle, tmp_path, VerifyCfg(parity_worlds=2))["max_abs"] < 1e-5
+    assert measure_parity(bundle, tmp_path, 2)["max_abs"] < 1e-5
 
     again = train_cfg(task="hover", out=tmp_path / "again", start_from=tmp_path / "policy.onnx", history=3, **small)
     if not more:

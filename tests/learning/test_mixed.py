@@ -17,8 +17,9 @@ from hardware.rotation import down_b
 from policies.algorithms.algorithm import labelled
 from policies.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from policies.evaluation.evaluate import evaluate, load_team
+from policies.evaluation.parity import measure_team_parity
 from policies.evaluation.trained import load_controllers
-from policies.evaluation.verify import VerifyCfg, measure_team_parity, verify
+from policies.evaluation.verify import VerifyCfg, verify
 from policies.export.export import export_policy
 from policies.training.nan_guard import NonFiniteError
 from policies.training.train import Trainer, train
@@ -229,7 +230,7 @@ def test_files_do_in_flight_what_the_controllers_do(files: list[Path], run_dir: 
     assert verdict["files"]["arm"]["parity"]["steps"] > 20 and verdict["teams"].keys() == {"2"}
     assert "shielded_success_2" in verdict["failed"]  # two iterations are too few to learn this task
     assert verdict["verdict"] == "refused"
-    alone = measure_team_parity(dict(zip(ROLES, map(load_bundle, files), strict=True)), None, VerifyCfg())
+    alone = measure_team_parity(dict(zip(ROLES, map(load_bundle, files), strict=True)), None)
     assert alone["drone"]["max_abs"] < 1e-5
     task, team = load_team(files)
     one, other = (evaluate(policies, task, 4, seed=1) for policies in (load_controllers(run_dir), team))

@@ -20,7 +20,6 @@ from policies.algorithms.vdn import VDN, VDNCfg
 from policies.checkpoint import BEST, CheckpointError, load_checkpoint, save_checkpoint
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.trained import load_controller
-from policies.evaluation.verify import VerifyCfg
 from policies.export.export import export_policy
 from policies.networks.squashed import squashed_log_prob
 from policies.networks.trunk import NetworkCfg
@@ -94,7 +93,7 @@ def test_its_policy_leaves_as_a_file_that_does_what_it_does(tmp_path: Path, algo
     assert not any(name.startswith(("peers", "load", "pillar")) for name in inputs), "no more than the robot has"
     controller = load_controller(tmp_path / "hover")
     assert float(controller.policy.best(_anything(controller), {})[0].detach().abs().max()) <= 1.0
-    assert measure_parity(load_bundle(path), tmp_path / "hover", VerifyCfg(parity_worlds=2))["max_abs"] < 1e-5
+    assert measure_parity(load_bundle(path), tmp_path / "hover", 2)["max_abs"] < 1e-5
     assert evaluate(path, "hover", num_worlds=4).episodes == 4
 
 
@@ -126,7 +125,7 @@ def test_the_policy_of_each_leaves_as_a_file_of_its_own_robots_inputs(tmp_path: 
     bundle = load_bundle(export_policy(run, tmp_path / "hover.onnx"))
     own = {tensor.name for tensor in load_bundle(ZOO / "hover.onnx").contract.inputs}
     assert {tensor.name for tensor in bundle.contract.inputs} == own
-    parity = measure_parity(bundle, run, VerifyCfg(parity_worlds=2))
+    parity = measure_parity(bundle, run, 2)
     assert parity["between"] == "torch controller and policy file" and parity["max_abs"] < 1e-5
 
 

@@ -113,18 +113,18 @@ def test_a_policy_for_one_robot_is_exported_by_the_name_of_its_task_alone(tmp_pa
     train(train_cfg(task=name, out=tmp_path / "run", num_envs=2, total_steps=64, **PPO))
     bundle = load_bundle(export_policy(tmp_path / "run", tmp_path / "policy.onnx"))
     assert bundle.contract.task == "hover" and load_task(bundle.contract.task).name == "hover"
-    assert measure_parity(bundle, tmp_path / "run", VerifyCfg(parity_worlds=1))
+    assert measure_parity(bundle, tmp_path / "run", 1)
 
 
 def test_file_and_controller_agree_over_whole_episodes(bundle_path: Path, run_dir: Path):
-    parity = measure_parity(load_bundle(bundle_path), run_dir, VerifyCfg(parity_worlds=4))
+    parity = measure_parity(load_bundle(bundle_path), run_dir, 4)
     assert parity["between"] == "torch controller and policy file"
     assert parity["steps"] > 20
     assert parity["max_abs"] < 1e-5
 
 
 def test_a_robot_alone_does_what_the_batch_does(bundle_path: Path):
-    parity = measure_parity(load_bundle(bundle_path), None, VerifyCfg())
+    parity = measure_parity(load_bundle(bundle_path), None)
     assert parity["between"] == "batched policy file and single-robot runtime"
     assert parity["max_abs"] < 1e-5
 
@@ -134,13 +134,13 @@ def test_parity_notices_another_policy(bundle_path: Path, run_dir: Path, tmp_pat
     content["policies"]["crazyflie"]["state"]["trunk.peers.encode.weight"] *= 1.01
     content["run"] = {**content["run"], "seed": 11}
     save_checkpoint(tmp_path / "checkpoint.pt", content)
-    parity = measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg(parity_worlds=2))
+    parity = measure_parity(load_bundle(bundle_path), tmp_path, 2)
     assert parity["max_abs"] > 1e-4 and "the checkpoint seed 11, " in parity["other_origin"]
     assert "the file was not made from this checkpoint: seed " in why_no_parity(parity)
     content["run"] = {**content["run"], "task": "hover", "from": "hover"}
     save_checkpoint(tmp_path / "checkpoint.pt", content)
     with pytest.raises(ValueError, match=r"was not made from .*: it is for task 'swarm-swap', the run for 'hover'"):
-        measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg())
+        measure_parity(load_bundle(bundle_path), tmp_path)
 
 
 def test_gates_are_named_as_a_person_would():
@@ -151,7 +151,7 @@ def test_gates_are_named_as_a_person_would():
 
 def test_a_run_that_is_not_there_is_no_parity(bundle_path: Path, tmp_path: Path):
     with pytest.raises(CheckpointError, match="no checkpoint"):
-        measure_parity(load_bundle(bundle_path), tmp_path, VerifyCfg())
+        measure_parity(load_bundle(bundle_path), tmp_path)
 
 
 def test_the_team_that_was_trained_is_flown_even_when_others_are_asked_for(judged: dict):

@@ -17,7 +17,6 @@ from policies.checkpoint import CheckpointError, load_checkpoint
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.policy_runner import BundleRunner
 from policies.evaluation.trained import controllers_of
-from policies.evaluation.verify import VerifyCfg
 from policies.export.export import export_policy
 from sim.task import ObservationCfg
 from sim.tasks.hover import HOVER
@@ -67,8 +66,7 @@ def test_a_policy_with_other_weights_is_refused_in_one_line():
 
 @pytest.mark.usefixtures("old_task")
 def test_an_old_checkpoint_does_what_its_old_file_does():
-    cfg = VerifyCfg(parity_worlds=1)
-    assert measure_parity(load_bundle(OLD / "hover.onnx"), OLD / "hover.pt", cfg)["max_abs"] < 1e-5
+    assert measure_parity(load_bundle(OLD / "hover.onnx"), OLD / "hover.pt", 1)["max_abs"] < 1e-5
 
 
 @pytest.mark.slow

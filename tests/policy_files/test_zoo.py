@@ -18,7 +18,8 @@ from phalanx.verification.records import parts_of, without_paths
 from policies.evaluation.evaluate import evaluate, group_of, load_team
 from policies.evaluation.flight_advice import advise
 from policies.evaluation.margin_renewal import as_hardware_shows
-from policies.evaluation.verify import LARGEST_ACTION, VerifyCfg, measure_team_parity
+from policies.evaluation.parity import measure_team_parity
+from policies.evaluation.verify import LARGEST_ACTION, VerifyCfg
 from sim.tasks import load_task
 
 RENEW = "run: phalanx verify zoo/*.onnx --renew"
@@ -42,7 +43,7 @@ def test_a_shipped_policy_keeps_its_promises_behind_the_shield(task):
         PolicyRuntime.load(path, load_robot(contract.robot.name))  # its probes are replayed
         assert path.stem == (f"{task}-{contract.group}" if contract.group else task)
     cfg, demands = VerifyCfg(), load_task(task)
-    parity = measure_team_parity({group_of(bundle.contract): bundle for bundle in bundles.values()}, None, cfg)
+    parity = measure_team_parity({group_of(bundle.contract): bundle for bundle in bundles.values()}, None)
     assert all(file["max_abs"] <= cfg.tolerance for file in parity.values()), parity
     assert all(file["largest_action"] <= LARGEST_ACTION for file in parity.values()), parity
     robots = contract.team.trained_with if len(demands.groups) == 1 else None

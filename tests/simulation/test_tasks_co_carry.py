@@ -17,7 +17,6 @@ from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from hardware.rotation import multiply, rotate
 from policies.evaluation.policy_runner import BundleRunner
-from policies.evaluation.verify import VerifyCfg
 from policies.export.export import export_policy
 from policies.training.train import train
 from sim.envs.team_env import TeamEnv
@@ -240,6 +239,6 @@ def test_an_untrained_policy_becomes_a_file_that_knows_the_load_and_not_its_own_
     inputs = {tensor.name for tensor in contract.inputs}
     assert any(carry.LOAD in name for name in inputs)
     assert not inputs & {"base_pos", "base_lin_vel"} and not any("peer" in name for name in inputs)
-    parity = measure_parity(load_bundle(path), tmp_path / "run", VerifyCfg(parity_worlds=2))
+    parity = measure_parity(load_bundle(path), tmp_path / "run", 2)
     assert parity["steps"] > 20
     assert parity["max_abs"] < 1e-5

@@ -15,7 +15,6 @@ from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from hardware.rotation import multiply, rotate
 from policies.evaluation.policy_runner import BundleRunner
-from policies.evaluation.verify import VerifyCfg
 from policies.export.export import export_policy
 from policies.training.train import train
 from sim import randomisation
@@ -269,6 +268,6 @@ def test_an_untrained_policy_becomes_a_file_that_does_the_same(tmp_path):
     assert {memory.input for memory in contract.memory} == {"last_action", "gait_phase"}
     assert "base_pos" not in {tensor.name for tensor in contract.inputs}
     assert "base_lin_vel" not in {tensor.name for tensor in contract.inputs}
-    parity = measure_parity(load_bundle(path), tmp_path / "run", VerifyCfg(parity_worlds=2))
+    parity = measure_parity(load_bundle(path), tmp_path / "run", 2)
     assert parity["steps"] > 20
     assert parity["max_abs"] < 1e-5
