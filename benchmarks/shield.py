@@ -14,6 +14,7 @@ import numpy as np
 from benchmarks.control import NEIGHBOUR_M, percentiles_us, situation
 from deploy.shield import Context, Shield, constraint_rows, filter_command, make_shield_params, native
 from deploy.shield.drone.params import make_flight_params
+from deploy.shield.drone.params import make_flight_params
 from deploy.shield.qp.single import solve_one
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import load_robot
@@ -23,6 +24,7 @@ STEPS = 1000  # of one measurement
 RATES_HZ = (50, 200, 500)
 THINGS, PEOPLE = 256, 100  # around an arm at most
 APART_M = 2.7  # neighbours at this distance are in no robot's way
+BELOW_CEILING_M = 0.5  # where full thrust leads through it
 PROBLEMS = 64  # of one kind
 BARE, BARE_TURNS = "bare loop", 6000  # about as long as the step of a drone
 BIG = 1e3  # rad, a target that every limit holds back
@@ -121,9 +123,12 @@ def _step(
 def _drone_step(neighbours: int, held_back: bool) -> Callable[[int], None]:
     spec = load_robot("crazyflie")
     state, peers = situation(neighbours)
+    if held_back and not neighbours:
+        state.base_pos[2] = make_flight_params(spec).geofence_high[2] - BELOW_CEILING_M
     if not held_back:
         peers.pos = state.base_pos + (peers.pos - state.base_pos) * np.float32(APART_M / NEIGHBOUR_M)
         peers.lin_vel = np.zeros_like(peers.lin_vel)
+    state.base_lin_vel[2] = 0.15  # up and down: where the height stands still, thrust is taken not to lift
     assert spec.flight is not None
     thrust = spec.command_high[0] if held_back else spec.flight.hover_thrust_n
     return _step("crazyflie", state, peers, np.array([thrust, 0.0, 0.0, 0.0]), held_back)
