@@ -14,7 +14,6 @@ import numpy as np
 from benchmarks.control import NEIGHBOUR_M, percentiles_us, situation
 from deploy.shield import Context, Shield, constraint_rows, filter_command, make_shield_params, native
 from deploy.shield.drone.params import make_flight_params
-from deploy.shield.drone.params import make_flight_params
 from deploy.shield.qp.single import solve_one
 from deploy.shield.types import NO_PEERS, Obstacles
 from hardware import load_robot
