@@ -104,7 +104,10 @@ GROUP = GroupCfg(
         **panda.DRIVES,
     },
     baseline=Term(baselines.lift, {**TOOL, **BAR, "width_m": WIDTH_M, "quat": ACROSS, "elbow": ELBOW}),
-    training={"ppo": {**panda.PPO, "hidden": 128}},
+    training={
+        "collection": {"shield": True},  # lets fingers close more slowly: without it no grasp is learned that holds
+        "ppo": {**panda.PPO, "hidden": 128},
+    },
 )
 
 BIMANUAL_LIFT = TaskCfg(

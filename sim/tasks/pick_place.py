@@ -84,7 +84,10 @@ GROUP = GroupCfg(
         **panda.DRIVES,
     },
     baseline=Term(baselines.pick, {**TOOL, **CUBE, "width_m": WIDTH_M, "quat": DOWN, "elbow": ELBOW}),
-    training={"ppo": panda.PPO},
+    training={
+        "collection": {"shield": True},  # lets fingers close more slowly: without it no grasp is learned that holds
+        "ppo": panda.PPO,
+    },
 )
 
 PICK_PLACE = TaskCfg(

@@ -62,6 +62,14 @@ def test_a_mission_of_an_arm_leaves_its_plan_its_figures_and_its_bag(conducted):
     assert counts["/panda_1/command"] > 400 and counts["/panda_1/odom"] > 400
 
 
+def test_two_arms_close_their_fingers_on_a_bar_and_lift_it_behind_their_shields(tmp_path):
+    """A file that closed them faster than a shield lets their targets move lifted none."""
+    file = ZOO / "bimanual-lift.onnx"
+    mission, criterion = plan_mission({str(file): load_bundle(file).contract}, None, None, None, seed=0)
+    result = run_mission(mission, tmp_path, criterion)
+    assert result["legs"] == [True], result["failures"]
+
+
 def test_a_mission_whose_end_a_full_disk_does_not_hold_fails_for_that(conducted, tmp_path):
     _, out, mission = conducted
     shutil.copytree(out / "series", tmp_path / "series")
