@@ -127,7 +127,7 @@ def _drone_step(neighbours: int, held_back: bool) -> Callable[[int], None]:
     if not held_back:
         peers.pos = state.base_pos + (peers.pos - state.base_pos) * np.float32(APART_M / NEIGHBOUR_M)
         peers.lin_vel = np.zeros_like(peers.lin_vel)
-    state.base_lin_vel[2] = 0.15  # up and down: where the height stands still, thrust is taken not to lift
+    state.base_lin_vel[2] = 0.15  # it rises: where the height stands still, thrust is taken not to lift
     assert spec.flight is not None
     thrust = spec.command_high[0] if held_back else spec.flight.hover_thrust_n
     return _step("crazyflie", state, peers, np.array([thrust, 0.0, 0.0, 0.0]), held_back)
