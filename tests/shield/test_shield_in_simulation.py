@@ -12,6 +12,7 @@ from deploy.runtime import PolicyRuntime
 from deploy.shield import Context, Mode, Shield, filter_request
 from deploy.shield.joints.arm import ArmFallback
 from deploy.shield.joints.arm_obstacles import arm_obstacles
+from deploy.shield.joints.pace import TARGET_SPEED, target_speed
 from deploy.shield.params import clearance_m
 from hardware import ActuatorCommand, RobotState, load_robot
 from phalanx.agents import make_agent
@@ -107,7 +108,9 @@ def jerks(step, channels):
     return 3.0 * (step % 5 == 0) * (-1.0) ** (step + torch.arange(channels))
 
 
-@pytest.mark.parametrize(("task", "sway"), [("swarm-swap", still), ("reach-ur5e", sways), ("stand-h1", jerks)])
+@pytest.mark.parametrize(
+    ("task", "sway"), [("swarm-swap", still), ("reach-ur5e", sways), ("reach-ur5e", jerks), ("stand-h1", jerks)]
+)
 def test_a_robots_shield_sends_what_the_simulation_sent_until_its_policy_is_late_and_once_it_is_back(
     task, sway, monkeypatch
 ):
@@ -151,6 +154,20 @@ def test_a_robots_shield_sends_what_the_simulation_sent_until_its_policy_is_late
         assert report.mode in (Mode.NOMINAL, Mode.FILTERED)
     assert held >= 8 * env.group.num_agents
     assert compared > 0.6 * env.group.num_agents * (len(flight) - 70) and held_back > 10
+
+
+@pytest.mark.parametrize("task", ["reach-ur5e", "stand-h1"])
+def test_a_target_that_moves_too_fast_is_slowed_and_counts_as_corrected_for_that(task):
+    env = TeamEnv(task, 2, 3, shield=True)
+    group = env.group
+    step = torch.from_numpy(target_speed(group.shield, group.robot)) * group.control_dt
+    for sign in (1.0, -1.0, 1.0):
+        before, asked = group.robots.sent.clone(), group.robots.sent.clone()
+        asked[0, 0, 2] += sign * 1.5 * step[2].item()  # of one joint in one world
+        env.step({env.task.group_name: torch.zeros(2, 1, group.action_dim)}, {env.task.group_name: asked})
+        assert group.held_back()[TARGET_SPEED].tolist() == [[True], [False]]
+        assert group.correction[0, 0] >= 0.49 * step[2]
+        assert ((group.robots.sent - before).abs() <= step + 1e-6).all()
 
 
 def test_a_reward_term_sees_how_far_the_shield_moved_a_command():

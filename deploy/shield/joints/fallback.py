@@ -98,8 +98,9 @@ class JointFallback:
         return self.hold(state)
 
     def pace(self, request: np.ndarray, sent: np.ndarray, elapsed_s: float) -> np.ndarray:
-        """The request, no farther from the last target than targets may move."""
-        return paced(self.params, self.spec, request, sent, elapsed_s)
+        """The request itself, or no farther from the last target than targets may move."""
+        slow = paced(self.params, self.spec, request, sent, elapsed_s)
+        return request if np.logical_and.reduce(slow == request) else slow
 
     def bridge(self, state: RobotState, request: np.ndarray, is_new: bool, elapsed_s: float) -> np.ndarray:
         return request

@@ -32,12 +32,9 @@ def target_speed(params: JointShieldParams, spec: RobotSpec) -> np.ndarray:
 def paced(params: JointShieldParams, spec: RobotSpec, request: Array, sent: Array, elapsed_s: float) -> Array:
     """The `request` (..., U) rad, no farther from the last target `sent` than targets may move in `elapsed_s`.
 
-    More calls in a period lead no farther. Nor does a pause: a target that stood still leaps no more than a period. A
-    request that is slow enough is returned itself.
+    More calls in a period lead no farther. Nor does a pause: a target that stood still leaps no more than a period.
     """
     xp = namespace_of(request)
     step = constant(xp, min(elapsed_s, params.control_dt_s) * target_speed(params, spec), request)
     slow = xp.minimum(xp.maximum(request, sent - step), sent + step)
-    if (slow == request).all():
-        return request
     return slow.astype(np.float32) if xp is np else slow
