@@ -27,6 +27,7 @@ class PolicyInput:
     objects: Mapping[str, ObjectState]
     command: Mapping[str, Tensor]  # (..., n) what the operator asks
     memory: Mapping[str, Tensor]  # (..., n) what the policy remembers
+    correction: Tensor  # (..., U) what the shield sent, less what the policy had requested, a control period ago
 
 
 @dataclass(frozen=True)

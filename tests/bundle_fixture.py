@@ -1,7 +1,7 @@
 """A small but complete team policy, exported for real: what the tests of the deployed side fly."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -153,14 +153,15 @@ def torch_step(policy: nn.Module, contract: Contract) -> StepFn:
     return step
 
 
-def record_probes(policy: nn.Module, contract: Contract) -> Probes:
+def record_probes(policy: nn.Module, contract: Contract, more: Callable[..., dict] = lambda *sizes: {}) -> Probes:
+    """`more(steps, batch)`: values of further inputs."""
     initial = np.array(contract.memory[0].initial, np.float32)
     sizes = ((4, 1, 1), (4, 3, 3), (4, 2, 12))
     return Probes(
         tuple(
             record_sequence(
                 torch_step(policy, contract),
-                random_inputs(seed, *size),
+                random_inputs(seed, *size) | more(*size[:2]),
                 {"last_action": np.tile(initial, (size[1], 1))},
             )
             for seed, size in enumerate(sizes)

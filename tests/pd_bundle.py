@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
+import numpy as np
 import torch
 from bundle_fixture import export_onnx, make_contract, record_probes
 from torch import nn
 
 from deploy.contract import Contract
+from deploy.contract.tensor_specs import correction_tensor_spec
 from hardware import load_robot
 from policies.export.save import save_bundle
 
@@ -93,3 +95,26 @@ def save_pd_bundle(path: Path, contract: Contract | None = None, policy: PdPolic
     """Write the policy file and return its fingerprint."""
     contract, policy = contract or pd_contract(), policy or PdPolicy()
     return save_bundle(export_onnx(policy, contract), contract, record_probes(policy, contract), path)
+
+
+CLIMBS_N = 0.1  # more than would keep it at its goal
+TELLS = 10.0  # rad/s of yaw for each N of thrust that its shield added
+
+
+class PdPolicyThatTells(PdPolicy):
+    """Climbs beyond its goal, and turns as fast as the shield corrected its thrust a period ago."""
+
+    def forward(self, *given):
+        target, *rest = super().forward(*given[:-1])
+        return torch.cat([target[:, :1] + CLIMBS_N, target[:, 1:3], TELLS * given[-1][:, :1]], dim=-1), *rest
+
+
+def save_bundle_that_tells(path: Path) -> None:
+    """The policy file of `PdPolicyThatTells`."""
+    own, policy = pd_contract().inputs, PdPolicyThatTells()
+    contract = pd_contract(inputs=(*own, correction_tensor_spec(c.unit for c in ROBOT.channels)))
+    rng = np.random.default_rng(0)
+    probes = record_probes(
+        policy, contract, lambda *n: {"correction": rng.uniform(-0.1, 0.1, (*n, 4)).astype(np.float32)}
+    )
+    save_bundle(export_onnx(policy, contract), contract, probes, path)

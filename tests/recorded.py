@@ -55,7 +55,7 @@ def fly_about(time_s, state, robot="crazyflie"):
     """A drone on its way to another place within 0.7 m every 1.5 s, turning its heading and climbing on the way."""
     place = np.random.default_rng(int(time_s / 1.5)).uniform(-0.7, 0.7, 3)
     goal = torch.tensor([*place[:2], 1.2 + 0.5 * place[2]], dtype=torch.float32)
-    target = fly_to_goal(PolicyInput(state, NO_PEERS, {}, {"goal_pos": goal}, {}), robot)[0, 0].clone()
+    target = fly_to_goal(PolicyInput(state, NO_PEERS, {}, {"goal_pos": goal}, {}, torch.zeros(4)), robot)[0, 0].clone()
     target[3] = np.sin(3.0 * time_s) + 0.5 * np.sin(7.0 * time_s)
     return target
 

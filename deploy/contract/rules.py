@@ -11,6 +11,7 @@ from deploy.contract.tensor_specs import (
     REQUIRED_OUTPUTS,
     STATE_INPUTS,
     TARGET,
+    correction_tensor_spec,
     object_tensor_specs,
     peer_tensor_specs,
     state_tensor_specs,
@@ -73,6 +74,8 @@ def _check_inputs(contract: Contract) -> None:
     """Every input has exactly one source: the robot's sensors, its objects, the peers, the operator or the memory."""
     sensors = {s.name: s for s in (*state_tensor_specs(len(contract.robot.joint_names)), *peer_tensor_specs())}
     sensors |= _objects(contract)
+    correction = correction_tensor_spec(channel.unit for channel in contract.robot.channels)
+    sensors[correction.name] = correction
     others = {command.name for command in contract.commands} | {memory.input for memory in contract.memory}
     reserved = sorted(others & {*STATE_INPUTS, *PEER_INPUTS, *sensors})
     _require(not reserved, "commands, memory", f"{reserved} are names of sensor inputs")

@@ -1,6 +1,8 @@
 """The vocabulary of raw quantities that a policy may ask a robot for: name, shape, unit and frame of each."""
 
-from deploy.contract.types import TensorSpec
+from collections.abc import Iterable
+
+from deploy.contract.types import Contract, TensorSpec
 
 TARGET = "target"  # output (batch, U): the actuator command
 OBS = "obs"  # output (batch, D): the network's observation
@@ -10,6 +12,7 @@ MEMORY_OUTPUT_SUFFIX = "_out"
 
 STATE_INPUTS = ("joint_pos", "joint_vel", "base_pos", "base_quat", "base_lin_vel", "base_ang_vel")
 PEER_INPUTS = {"peers_pos": "pos", "peers_lin_vel": "lin_vel", "peers_age": "age", "peers_valid": "valid"}  # -> Peers
+CORRECTION = "correction"  # input of a policy that is shown what its shield did
 OBJECT_FIELDS = ("pos", "quat", "lin_vel", "ang_vel")  # of ObjectState, of which `<object>_<field>` is an input
 
 
@@ -39,6 +42,21 @@ def object_tensor_specs(name: str) -> tuple[TensorSpec, ...]:
         TensorSpec(f"{name}_lin_vel", ("batch", 3), "float32", "m/s", "body", f"linear velocity {what}"),
         TensorSpec(f"{name}_ang_vel", ("batch", 3), "float32", "rad/s", "body", f"angular velocity {what}"),
     )
+
+
+def correction_tensor_spec(units: Iterable[str]) -> TensorSpec:
+    """The input that whoever runs the file fills with what came of its last `target`; `units` of the U channels."""
+    units = tuple(units)
+    unit, meaning = (
+        ", ".join(dict.fromkeys(units)),
+        "what the shield sent a period ago, less `target` then; 0 if unknown",
+    )
+    return TensorSpec(CORRECTION, ("batch", len(units)), "float32", unit, "body", meaning)
+
+
+def sees_correction(contract: Contract) -> bool:
+    """Whether the policy is shown what its shield did."""
+    return any(tensor.name == CORRECTION for tensor in contract.inputs)
 
 
 def object_field(name: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from deploy.bundle import Bundle, load_bundle, self_test
 from deploy.bundle.session import run_session
-from deploy.contract.tensor_specs import ACTION, OBS, PEER_INPUTS, STATE_INPUTS, TARGET, object_field
+from deploy.contract.tensor_specs import ACTION, CORRECTION, OBS, PEER_INPUTS, STATE_INPUTS, TARGET, object_field
 from deploy.runtime.buffers import BoundGraph, all_finite
 from deploy.runtime.compatibility import Warn, check_robot
 from deploy.runtime.graph_inputs import InputError, batch_inputs, check_names, check_range, fill, float32_limits
@@ -54,6 +54,7 @@ class PolicyRuntime:
         self._objects = [
             (*object_field(n), n, row) for n, row in rows.items() if object_field(n)[0] in contract.objects
         ]
+        self._correction = rows.get(CORRECTION)
         self._own_pos = None if "base_pos" in rows else np.zeros(3, np.float32)  # to find the nearest peers by
         self._shown = 0  # peer slots that hold a peer
         self._commands = {s.name: (s, rows[s.name], float32_limits(s)) for s in contract.commands}
@@ -93,6 +94,11 @@ class PolicyRuntime:
         """The memory inputs (batch, ...) at the start of an episode, for `step_batch`."""
         return {m.input: np.stack([np.array(m.initial, np.float32)] * batch) for m in self.contract.memory}
 
+    @property
+    def sees_correction(self) -> bool:
+        """Whether the policy is shown what its shield did."""
+        return self._correction is not None
+
     def check_command(self, command: Mapping[str, Any]) -> None:
         """Raise InputError if `step` would refuse these commands; for where they arrive, before the control loop."""
         check_names(command, self._commands, "command")
@@ -107,14 +113,16 @@ class PolicyRuntime:
         peers: Peers,
         command: Mapping[str, Any],
         objects: Mapping[str, ObjectState] = NO_OBJECTS,
+        correction: NDArray | None = None,
     ) -> ControlStep:
         """One control period, unbatched: state and object fields (n,), peers (P, ...) with any P, commands (n,).
 
         The policy is shown the nearest `max_peers` valid peers within `peer_range_m`, and of state and objects what its
-        contract lists; the rest may be anything. NaN or infinity in what it is shown, a wrong shape, a missing object,
-        and a missing, unknown or out-of-range command raise InputError; an output that is not finite raises
-        PolicyOutputError. Both leave the memory as it was, and this period has no command. No `age` but a peer's is
-        used: what is too old is for the shield to say.
+        contract lists; the rest may be anything. One that `sees_correction` is shown what the shield sent a period ago,
+        less the target requested then, (U,); None where that is not known. NaN or infinity in what it is shown, a wrong
+        shape, a missing object, and a missing, unknown or out-of-range command raise InputError; an output that is not
+        finite raises PolicyOutputError. Both leave the memory as it was, and this period has no command. No `age` but a
+        peer's is used: what is too old is for the shield to say.
         """
         for name, buffer in self._state:
             fill(buffer, getattr(state, name), name)
@@ -122,6 +130,8 @@ class PolicyRuntime:
             self._fill_peers(state, peers)
         if self._objects:
             self._fill_objects(objects)
+        if self._correction is not None:
+            fill(self._correction, np.zeros_like(self._correction) if correction is None else correction, CORRECTION)
         check_names(command, self._commands, "command")
         for name, (spec, buffer, limits) in self._commands.items():
             fill(buffer, command[name], f"command {name}")

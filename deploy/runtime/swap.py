@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from deploy.bundle import BundleError
 from deploy.bundle.file import check_size
@@ -60,6 +61,11 @@ class SwapRuntime:
         """Of the policy that flies; a new one counts as soon as it is not taken back any more."""
         return self._flying.fingerprint
 
+    @property
+    def sees_correction(self) -> bool:
+        """As of `PolicyRuntime`; the same of all policies of a swap."""
+        return self._flying.sees_correction
+
     def check_command(self, command: Mapping[str, Any]) -> None:
         """As `PolicyRuntime.check_command`; all policies of a swap take the same commands."""
         self._flying.check_command(command)
@@ -106,15 +112,16 @@ class SwapRuntime:
         peers: Peers,
         command: Mapping[str, Any],
         objects: Mapping[str, ObjectState] = NO_OBJECTS,
+        correction: NDArray | None = None,
     ) -> ControlStep:
         """As `PolicyRuntime.step`. A new policy that raises, or asks for too much, ends the swap and not the flight."""
-        old = self._flying.step(state, peers, command, objects)
+        old = self._flying.step(state, peers, command, objects, correction)
         if self._next is None:
             return old
         candidate, file = self._next
         try:
             began_s = perf_counter()
-            new = candidate.step(state, peers, command, objects)
+            new = candidate.step(state, peers, command, objects, correction)
             self._took_s.append(perf_counter() - began_s)
             self._check(new)
         except ValueError as error:

@@ -6,7 +6,12 @@ from typing import Any
 from msgspec.json import schema
 
 from deploy.contract import Contract, TensorSpec
-from deploy.contract.tensor_specs import object_tensor_specs, peer_tensor_specs, state_tensor_specs
+from deploy.contract.tensor_specs import (
+    correction_tensor_spec,
+    object_tensor_specs,
+    peer_tensor_specs,
+    state_tensor_specs,
+)
 from deploy.contract.types import FRAMES
 from phalanx.documents.markdown import table
 
@@ -71,6 +76,7 @@ def _inputs() -> str:
     joints = (t for t in state_tensor_specs(1) if t.frame == "joint")
     named = [*state_tensor_specs(JOINTS), *object_tensor_specs(OBJECT), *peer_tensor_specs()]
     rows = [*(_input(t, "batch x joints") for t in joints), *(_input(t, " x ".join(map(str, t.shape))) for t in named)]
+    rows.append(_input(correction_tensor_spec(["of each channel"]), "batch x channels"))
     return table(("input", "shape", "kind", "unit", "frame", "meaning"), rows)
 
 

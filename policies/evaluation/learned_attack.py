@@ -51,7 +51,9 @@ def attack(controller: Controller, view: View) -> np.ndarray:
     pair = worlds, robots, robots - 1
     heard = Peers(view.now.pos[:, others], view.now.lin_vel_w[:, others], np.zeros(pair), np.ones(pair, dtype=bool))
     state = state_of(view.now, np.zeros((worlds, robots)))
-    target, view.memory[LEARNED], _, _ = controller(PolicyInput(_tensors(state), _tensors(heard), {}, {}, memory))
+    none = torch.zeros(worlds, robots, controller.policy.width)  # an attacker has no shield
+    given = PolicyInput(_tensors(state), _tensors(heard), {}, {}, memory, none)
+    target, view.memory[LEARNED], _, _ = controller(given)
     return target.target.double().numpy()
 
 

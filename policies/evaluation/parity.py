@@ -10,6 +10,7 @@ import torch
 
 from deploy.bundle import Bundle
 from deploy.contract import Contract
+from deploy.contract.tensor_specs import sees_correction
 from deploy.runtime import PolicyRuntime
 from policies.checkpoint import load_checkpoint
 from policies.evaluation.evaluate import HELD_OUT_SEED
@@ -28,8 +29,8 @@ def measure_team_parity(
     """Of each group's file, flown together: largest difference of commands over whole episodes, and largest action.
 
     With `run_dir`, a run or its checkpoint, the controller and the file fly in `num_worlds` worlds; else the batched
-    graph and the runtime of one robot in one world. Both sides are fed alike, and each carries its own memory. The
-    action is the file's.
+    graph and the runtime of one robot in one world; behind the shield where a file is shown what that does. Both sides
+    are fed alike, and each carries its own memory. The action is the file's.
     """
     contract = next(iter(bundles.values())).contract
     files = {group: BundleRunner(PolicyRuntime(bundle)) for group, bundle in bundles.items()}
@@ -47,7 +48,8 @@ def measure_team_parity(
         reference, other = dict(files), {group: _OneByOne(bundle) for group, bundle in bundles.items()}
     task = load_task(contract.task)
     size = contract.team.trained_with if len(task.groups) == 1 else None
-    env = TeamEnv(task, worlds, seed, num_agents=size)
+    shield = any(sees_correction(bundle.contract) for bundle in bundles.values())
+    env = TeamEnv(task, worlds, seed, num_agents=size, shield=shield)
     one, two = TeamRunner(reference), TeamRunner(other)
     one.start(env)
     two.start(env)
@@ -113,7 +115,8 @@ class _OneByOne:
         for i, runtime in enumerate(self.runtimes):
             seen = {name: _row(thing, i) for name, thing in objects.items()}
             command = {name: v[0, i].numpy() for name, v in env.command.items()}
-            steps.append(runtime.step(_row(state, i), _row(peers, i), command, seen))
+            correction = env.last_correction[0, i].numpy()
+            steps.append(runtime.step(_row(state, i), _row(peers, i), command, seen, correction))
         pairs = [(step.action, step.requested.target) for step in steps]
         action, target = (np.stack(rows)[None] for rows in zip(*pairs, strict=True))
         return torch.from_numpy(action), torch.from_numpy(target)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from deploy.contract import Contract
-from deploy.contract.tensor_specs import PEER_INPUTS, object_field
+from deploy.contract.tensor_specs import CORRECTION, PEER_INPUTS, object_field
 from deploy.runtime import PolicyRuntime
 from policies.networks.controller import Controller
 from sim.physics import on
@@ -106,9 +106,11 @@ def graph_inputs(contract: Contract, env: Any) -> dict[str, np.ndarray]:
 
 
 def raw_input(policy_input: PolicyInput, name: str) -> Tensor:
-    """The command, the state or the part of an object's state that a graph calls `name`."""
+    """The command, correction, state or part of an object's state that a graph calls `name`."""
     if name in policy_input.command:
         return policy_input.command[name]
+    if name == CORRECTION:
+        return policy_input.correction
     thing, field = object_field(name)
     return (
         getattr(policy_input.objects[thing], field)

@@ -9,7 +9,7 @@ import numpy as np
 
 from deploy.bundle.probes import Probes, ProbeSequence, record_sequence
 from deploy.contract import Contract, MemorySpec, Provenance, TeamSpec, make_plant, robot_interface
-from deploy.contract.tensor_specs import MEMORY_OUTPUT_SUFFIX, PEER_INPUTS
+from deploy.contract.tensor_specs import CORRECTION, MEMORY_OUTPUT_SUFFIX, PEER_INPUTS
 from deploy.shield import make_shield_params
 from hardware import load_robot
 from policies.evaluation.policy_runner import TeamRunner, TorchRunner, graph_inputs
@@ -27,7 +27,7 @@ from sim.tasks import without_overlay
 STAGES = ("graph, which takes longest", "probes", "check")
 PROBE_STEPS = 8  # control periods of each probe
 PROBE_LEAD = 40  # control periods flown before it, so that robots are moving and memory is not fresh
-
+PROBE_CORRECTION = 0.1  # of a channel's range
 
 Say = Callable[[str], object]  # hears what is done next: STAGES for every file
 
@@ -179,6 +179,9 @@ def _recorded(graph: GraphController, inputs: dict[str, np.ndarray], memory: dic
     # Empty slots are part of every flight, whether or not someone was out of range in this one.
     if "peers_valid" in inputs and inputs["peers_valid"].shape[-1] > 1:
         inputs["peers_valid"][PROBE_STEPS // 2 :, :, -1] = False
+    if CORRECTION in inputs:  # these flights have no shield
+        low, high = np.array([(c.low, c.high) for c in graph.robot.channels], np.float32).T
+        inputs[CORRECTION][1::2] = PROBE_CORRECTION * (high - low)
     return record_sequence(step_function(graph), inputs, memory)
 
 

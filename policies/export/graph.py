@@ -16,11 +16,13 @@ from deploy.bundle.probes import StepFn
 from deploy.contract import CommandSpec, TensorSpec
 from deploy.contract.tensor_specs import (
     ACTION,
+    CORRECTION,
     MEMORY_OUTPUT_SUFFIX,
     OBS,
     PEER_INPUTS,
     STATE_INPUTS,
     TARGET,
+    correction_tensor_spec,
     object_field,
     object_tensor_specs,
     peer_tensor_specs,
@@ -46,11 +48,12 @@ class GraphController(nn.Module):
     def __init__(self, controller: Controller, objects: Sequence[str] = ()) -> None:
         super().__init__()
         self.controller = controller
-        self._robot = load_robot(controller.group.robot)
+        self.robot = load_robot(controller.group.robot)
         self.memory = memory_specs(controller)
         self._measured = (
-            *state_tensor_specs(len(self._robot.joint_names)),
+            *state_tensor_specs(len(self.robot.joint_names)),
             *(spec for name in objects for spec in object_tensor_specs(name)),
+            correction_tensor_spec(channel.unit for channel in self.robot.channels),
         )
         self.inputs = (
             *self._measured,
@@ -58,7 +61,7 @@ class GraphController(nn.Module):
             *(TensorSpec(c.name, c.shape, "float32", c.unit, c.frame, c.meaning) for c in self.commands),
             *(spec for spec, _ in self.memory),
         )
-        width, units = len(self._robot.channels), dict.fromkeys(channel.unit for channel in self._robot.channels)
+        width, units = len(self.robot.channels), dict.fromkeys(channel.unit for channel in self.robot.channels)
         seen, own = controller.policy.own_dim, ", ".join(controller.group.observation.own)
         self.outputs = (
             TensorSpec(TARGET, ("batch", width), "float32", ", ".join(units), "body", "command to each channel"),
@@ -78,11 +81,11 @@ class GraphController(nn.Module):
     @property
     def objects(self) -> tuple[str, ...]:
         """Tracked objects that some input is about."""
-        measured = {spec.name for spec in self._measured} - set(STATE_INPUTS)
+        measured = {spec.name for spec in self._measured} - {*STATE_INPUTS, CORRECTION}
         return tuple(dict.fromkeys(object_field(t.name)[0] for t in self.inputs if t.name in measured))
 
     def keep(self, used: Collection[str]) -> None:
-        """Leave out the measurements, of the robot and of objects, that are not in `used`."""
+        """Leave out the measurements, of the robot and of objects, and the correction, that are not in `used`."""
         unused = {spec.name for spec in self._measured} - set(used)
         self.inputs = tuple(tensor for tensor in self.inputs if tensor.name not in unused)
 
@@ -118,7 +121,8 @@ class GraphController(nn.Module):
             peers = Peers(**{field: _of_peers(value, valid) for field, value in fields.items()}, valid=valid)
         command = {name: given[name] for name in group.commands}
         memory = {spec.name: given[spec.name] for spec, _ in self.memory}
-        return PolicyInput(RobotState(**state, age=age), peers, objects, command, memory)
+        correction = take(self._measured[-1])
+        return PolicyInput(RobotState(**state, age=age), peers, objects, command, memory, correction)
 
 
 def _of_peers(value: Tensor, valid: Tensor) -> Tensor:

@@ -30,6 +30,7 @@ from ros_nodes.lifecycle.turns import Cycles, Wait
 from ros_nodes.messages import qos
 from ros_nodes.messages.commands import Command, CommandInbox
 from ros_nodes.messages.conversion import base_frame
+from ros_nodes.messages.corrections import Corrections
 from ros_nodes.messages.diagnostics import AWAITS, FINGERPRINT, HEARD, REFUSED, SWAP, TAKES, policy_status
 from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.messages.names import POLICY_STATUS
@@ -102,6 +103,7 @@ class PolicyNode(TurnNode):
             self._velocity_timeout_s,
             self._base_pose,
         )
+        self._corrections = Corrections(self, spec) if self._runtime.sees_correction else None
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "requested", qos.COMMAND_OUT)
         self._shield = ShieldSays(self)
@@ -176,13 +178,16 @@ class PolicyNode(TurnNode):
             command_on += f"; {self._inbox.unreachable}" if self._inbox.unreachable else ""
             self._wait_for(command_on if awaited else f"no current message of objects: {', '.join(unseen)}")
             return
+        correction = self._corrections.take(now_ns) if self._corrections else None
         try:
-            step = self._runtime.step(self._state.state, peers, self._command, objects)
+            step = self._runtime.step(self._state.state, peers, self._command, objects, correction)
         except ValueError as error:
             self._wait_for(str(error))
             return
         self._wait_for("")
         self._publisher.publish(self._converter.write(step.requested, self._state.stamp_ns))
+        if self._corrections:
+            self._corrections.request(step.requested, self._state.stamp_ns)
 
     def _hear_shield(self) -> None:
         """Whether the shield wants requests; where it has begun to, the policy begins where the robot is."""

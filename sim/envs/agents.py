@@ -66,7 +66,7 @@ class AgentGroup:
     @property
     def policy_input(self) -> PolicyInput:
         """What every robot is given now: measurements, commands and memory."""
-        return PolicyInput(*self.measured, self.command, self.memory)
+        return PolicyInput(*self.measured, self.command, self.memory, self.last_correction)
 
     def clear(self) -> None:
         """Room for every world; `begin` fills it."""
@@ -74,6 +74,7 @@ class AgentGroup:
         self.held = torch.zeros(w, n, dtype=torch.long)  # steps for which success has held
         self.shielded = torch.zeros(w, n, dtype=torch.long)  # steps in which the shield intervened
         self.last_action = torch.zeros(w, n, self.action_dim)
+        self.last_correction = self._change = torch.zeros(w, n, self.action_dim)  # in units of the channels
         self.memory = initial_memory(cfg.observation, (w, n))
         self.command = {name: torch.zeros(w, n, len(c.low)) for name, c in cfg.commands.items()}
         self.plan: dict[str, Tensor] = {}
@@ -109,6 +110,7 @@ class AgentGroup:
         self.held[worlds] = 0
         self.shielded[worlds] = 0
         self.last_action[worlds] = 0.0
+        self.last_correction[worlds] = 0.0
 
     def actuator_command(
         self, action: Tensor, target: Tensor | None = None, obstacles: Obstacles | None = None
@@ -122,8 +124,10 @@ class AgentGroup:
         if self.shield is not None:
             untraceable("the safety shield")
             context = Context(state, self.shield_peers, obstacles=obstacles, sent=self.robots.sent)
-            command.target, report = filter_request(self.shield, self.robot, context, command.target)
+            requested = command.target
+            command.target, report = filter_request(self.shield, self.robot, context, requested)
             self.correction, self._filtered = report.intervention, (context, report)
+            self._change = command.target - requested
             self.shielded += report.intervention > 0
         return command
 
@@ -177,7 +181,7 @@ class AgentGroup:
         `where(condition (W,), change)` calls `change` of the worlds in which it holds.
         """
         self.memory = update_memory(self.cfg.observation, self.policy_input, action)
-        self.last_action = action
+        self.last_action, self.last_correction = action, self._change
         if self.cfg.update_commands is not None:
             self.command = self.cfg.update_commands(self.plan, time_s.view(-1, 1, 1))
         if self.cfg.course is not None:
@@ -259,7 +263,7 @@ class AgentGroup:
         command = {name: value[worlds] for name, value in self.command.items()}
         memory = {name: value[worlds] for name, value in self.memory.items()}
         now = self.now.of(worlds) if self.cfg.observation.privileged else None
-        first = self.observe(PolicyInput(state, peers, objects, command, memory), now)
+        first = self.observe(PolicyInput(state, peers, objects, command, memory, self.last_correction[worlds]), now)
         self.obs = Observation(
             *(_replaced(getattr(self.obs, name), worlds, getattr(first, name)) for name in Observation.__slots__)
         )

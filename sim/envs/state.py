@@ -71,6 +71,7 @@ class GroupState:
     obs: Observation
     held: Tensor
     last_action: Tensor
+    last_correction: Tensor
     shielded: Tensor
     memory: dict[str, Tensor]
     command: dict[str, Tensor]

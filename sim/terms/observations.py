@@ -93,6 +93,16 @@ def last_action(old: Tensor, p: PolicyInput, action: Tensor, channels: Joints | 
     return _picked(action, channels)
 
 
+@mirrored(of_action)
+def correction(p: PolicyInput, scale: tuple[float, ...]) -> Tensor:
+    """What the shield sent a control period ago, less what the policy had requested, (..., U) in shares of `scale`.
+
+    `scale` (U,), in units of the channels, is best that of the action: what the shield took off is then comparable
+    with what the policy did. Zero without a shield, and where the robot does not know it.
+    """
+    return p.correction / p.correction.new_tensor(scale)
+
+
 def _of_frames(group: GroupCfg, memory: Term) -> Flip:
     assert isinstance(memory, MemoryTerm)
     return joined([VECTOR, VECTOR, TURN, of_action(group, memory)] * (len(memory.initial) // MOTION))

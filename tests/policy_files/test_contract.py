@@ -104,6 +104,7 @@ def test_numbers_keep_every_bit(value):
         (("inputs", 0, "shape", ["batch", 2]), "contract.inputs.base_pos.shape"),
         (("inputs", 0, "name", "base_position"), "contract.inputs: 'base_position' is neither"),
         (("inputs", 1, "name", "base_pos"), "contract.inputs: 'base_pos' appears 2 times"),
+        (("inputs", 9, "name", "correction"), "contract.inputs.correction.unit: '1' is not 'N, rad/s'"),
         (("inputs", 7, ...), "contract.inputs: ['peers_pos', 'peers_lin_vel', 'peers_age'] without ['peers_valid']"),
         (("outputs", 0, ...), "contract.outputs: 'target' is missing"),
         (("outputs", 0, "shape", ["batch", 3]), "contract.outputs.target.shape"),

@@ -52,8 +52,8 @@ def test_robots_are_independent_of_one_another_in_a_batch():
     env = make_env("swarm-swap", 3, seed=1)
     state, peers, _ = env.measured
     memory = controller.initial_memory(3, 4)
-    whole = controller(PolicyInput(state, peers, {}, env.command, memory))[3]
+    whole = controller(PolicyInput(state, peers, {}, env.command, memory, env.group.last_correction))[3]
     state, peers = (type(x)(*(getattr(x, name)[1:2, 2:3] for name in x.__slots__)) for x in (state, peers))
     command, memory = ({name: value[1:2, 2:3] for name, value in x.items()} for x in (env.command, memory))
-    alone = controller(PolicyInput(state, peers, {}, command, memory))[3]
+    alone = controller(PolicyInput(state, peers, {}, command, memory, torch.zeros(1, 1, 4)))[3]
     assert torch.allclose(whole[1:2, 2:3], alone, atol=1e-6)

@@ -15,11 +15,13 @@ from bundle_fixture import (
     save_policy,
     torch_step,
 )
+from pd_bundle import TELLS, save_bundle_that_tells
 from places import ZOO
 
 from deploy.bundle import load_bundle
 from deploy.contract import TeamSpec
 from deploy.runtime import PolicyRuntime
+from deploy.runtime.graph_inputs import InputError
 from deploy.runtime.peers import nearest_peers
 from hardware import Peers, load_robot
 from policies.export.save import save_bundle
@@ -197,3 +199,20 @@ def test_a_control_period_is_short(runtime):
         runtime.step(*view)
         times.append(time.perf_counter() - start)
     assert np.median(times) < 500e-6
+
+
+def test_what_the_shield_changed_is_shown_where_the_policy_looks_at_it(tmp_path, runtime):
+    file, view = tmp_path / "tells.onnx", robot_view(random_inputs(7, 1, 1, 3))
+    save_bundle_that_tells(file)
+    shown = PolicyRuntime.load(file, load_robot("crazyflie"))
+    assert shown.sees_correction and not runtime.sees_correction
+    changed = np.array([-0.1, 0.0, 0.0, 0.0], np.float32)
+    for correction, yaw_rate in ((None, 0.0), (changed, -0.1 * TELLS), (None, 0.0)):
+        assert shown.step(*view, correction=correction).requested.target[3] == pytest.approx(yaw_rate)
+    wrongs = (changed[:3], r"correction: has shape \(3,\), not \(4,\)"), (changed * np.nan, "not finite: ")
+    for wrong, says in wrongs:
+        with pytest.raises(InputError, match=says):
+            shown.step(*view, correction=wrong)
+    first = runtime.step(*view).requested.target
+    runtime.reset()
+    np.testing.assert_array_equal(runtime.step(*view, correction=changed).requested.target, first)

@@ -1,5 +1,6 @@
 """The policy node: what it refuses, and what a mission with real processes leaves behind."""
 
+import itertools
 import json
 import os
 import signal
@@ -18,14 +19,18 @@ from places import ROOT
 
 pytest.importorskip("rclpy")
 from bundle_fixture import GATE
-from pd_bundle import pd_contract, save_pd_bundle
+from pd_bundle import ROBOT, TELLS, pd_contract, save_bundle_that_tells, save_pd_bundle
 from ros_rig import PERIOD_S, Rig
+from sensor_msgs.msg import JointState
 
 from deploy.bundle import load_bundle
 from deploy.bundle.file import add_record
 from deploy.bundle.signature import add_signature, key_text, public_bytes
 from phalanx.commands.report import report
 from ros_nodes.lifecycle.bring_up import ACTIVATE, CLEAN_UP, CONFIGURE, DEACTIVATE, BringUpError
+from ros_nodes.lifecycle.polling import Mailbox
+from ros_nodes.messages import qos
+from ros_nodes.messages.joints import CommandConverter
 from ros_nodes.mission.deploy import DeployError, run_swap
 
 pytestmark = pytest.mark.ros
@@ -183,6 +188,32 @@ def test_a_node_goes_through_its_life_twice(pd_bundle, tmp_path):
         assert len(rig.watch("cf1", 1.5)) > 50
         assert rig.mode("cf1") in ("NOMINAL", "FILTERED")
         assert len(rig.node.get_publishers_info_by_topic("/cf1/command")) == 1
+
+
+def test_a_policy_that_looks_at_it_is_shown_what_its_shield_changed(tmp_path):
+    file = tmp_path / "tells.onnx"
+    save_bundle_that_tells(file)
+    under = {"/**/shield": {"shield.geofence_high": [3.0, 3.0, 1.2]}}
+    with Rig(tmp_path, starts=[[0.0, 0.0, 1.0, 0.0]], bundle=file, parameters=under) as rig:
+        rig.start("simulated_robots", "cf1/shield", "cf1/policy")
+        rig.fly("cf1", 2.0)
+        converter, heard = CommandConverter(ROBOT.channels), {"requested": {}, "command": {}}
+        boxes = {t: Mailbox(rig.node, JointState, f"/cf1/{t}", qos.COMMANDS_IN, raw=True) for t in heard}
+
+        def listen(t: float) -> None:
+            for topic, box in boxes.items():
+                for message, _ in box.drain():
+                    command, stamp_ns = converter.read(message)
+                    heard[topic][stamp_ns] = command.target
+
+        rig.watch("cf1", 3.0, listen)
+    asked, sent = heard["requested"], heard["command"]
+    pairs = [(now, after) for now, after in itertools.pairwise(sorted(asked)) if now in sent]
+    shown = np.array([asked[after][3] / TELLS for _, after in pairs])
+    changed = np.array([(sent[now] - asked[now])[0] for now, _ in pairs])
+    assert len(pairs) > 100 and (np.abs(changed) > 0.01).mean() > 0.5, "its ceiling held it"
+    right, nothing = np.isclose(shown, changed, atol=1e-6), shown == 0.0
+    assert (right | nothing).all() and right.mean() > 0.8, "an answer that is late counts as none"
 
 
 def test_a_missing_bundle_is_one_line_and_starts_nothing(tmp_path):

@@ -19,10 +19,12 @@ from phalanx.agents import make_agent
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.policy_runner import BundleRunner
 from sim.envs import agents
+from sim.envs.action import decode
 from sim.envs.bodies_near import bodies_near
 from sim.envs.team_env import TeamEnv
+from sim.task import ObservationCfg
 from sim.tasks import load_task
-from sim.terms import RewardTerm, rewards
+from sim.terms import MemoryTerm, RewardTerm, Term, observations, rewards
 
 SWAP = load_task("swarm-swap")
 
@@ -168,6 +170,28 @@ def test_a_target_that_moves_too_fast_is_slowed_and_counts_as_corrected_for_that
         assert group.held_back()[TARGET_SPEED].tolist() == [[True], [False]]
         assert group.correction[0, 0] >= 0.49 * step[2]
         assert ((group.robots.sent - before).abs() <= step + 1e-6).all()
+
+
+def test_a_policy_is_shown_what_its_shield_changed_a_period_ago_and_nothing_at_a_start():
+    """Of a task whose policy looks at it and remembers it: both see the same, and nothing where there is no shield."""
+    scale = SWAP.group.action.scale
+    seen = ObservationCfg(
+        own={"correction": Term(observations.correction, {"scale": scale})},
+        memory={"seen": MemoryTerm(lambda old, p, action: observations.correction(p, scale), initial=(0.0,) * 4)},
+    )
+    for shield in (True, False):
+        env = TeamEnv(SWAP.changed(observation=seen, episode_s=0.5), 3, 0, 2, shield)
+        group, shown = env.group, []
+        for _ in range(60):
+            shown.append(env.obs[SWAP.group_name].policy.clone())
+            climb = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(3, 2, 4)
+            asked = decode(group.cfg.action, climb, group.measured[0], group.robot).target
+            step = env.step({SWAP.group_name: climb})
+            known = (group.robots.sent - asked) / torch.tensor(scale)
+            known[step.ended] = 0.0
+            torch.testing.assert_close(env.obs[SWAP.group_name].policy, known)
+            torch.testing.assert_close(group.memory["seen"][~step.ended], shown[-1][~step.ended])
+        assert bool(torch.stack(shown).any()) is shield
 
 
 def test_a_reward_term_sees_how_far_the_shield_moved_a_command():
