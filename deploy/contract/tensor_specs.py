@@ -47,10 +47,8 @@ def object_tensor_specs(name: str) -> tuple[TensorSpec, ...]:
 def correction_tensor_spec(units: Iterable[str]) -> TensorSpec:
     """The input that whoever runs the file fills with what came of its last `target`; `units` of the U channels."""
     units = tuple(units)
-    unit, meaning = (
-        ", ".join(dict.fromkeys(units)),
-        "what the shield sent a period ago, less `target` then; 0 if unknown",
-    )
+    unit = ", ".join(dict.fromkeys(units))
+    meaning = "what the shield sent a period ago, less `target` then; 0 if unknown"
     return TensorSpec(CORRECTION, ("batch", len(units)), "float32", unit, "body", meaning)
 
 

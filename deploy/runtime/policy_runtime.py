@@ -131,7 +131,9 @@ class PolicyRuntime:
         if self._objects:
             self._fill_objects(objects)
         if self._correction is not None:
-            fill(self._correction, np.zeros_like(self._correction) if correction is None else correction, CORRECTION)
+            self._correction.fill(0.0)
+            if correction is not None:
+                fill(self._correction, correction, CORRECTION)
         check_names(command, self._commands, "command")
         for name, (spec, buffer, limits) in self._commands.items():
             fill(buffer, command[name], f"command {name}")

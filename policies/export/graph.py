@@ -50,10 +50,11 @@ class GraphController(nn.Module):
         self.controller = controller
         self.robot = load_robot(controller.group.robot)
         self.memory = memory_specs(controller)
+        self._correction = correction_tensor_spec(channel.unit for channel in self.robot.channels)
         self._measured = (
             *state_tensor_specs(len(self.robot.joint_names)),
             *(spec for name in objects for spec in object_tensor_specs(name)),
-            correction_tensor_spec(channel.unit for channel in self.robot.channels),
+            self._correction,
         )
         self.inputs = (
             *self._measured,
@@ -121,8 +122,8 @@ class GraphController(nn.Module):
             peers = Peers(**{field: _of_peers(value, valid) for field, value in fields.items()}, valid=valid)
         command = {name: given[name] for name in group.commands}
         memory = {spec.name: given[spec.name] for spec, _ in self.memory}
-        correction = take(self._measured[-1])
-        return PolicyInput(RobotState(**state, age=age), peers, objects, command, memory, correction)
+        own = RobotState(**state, age=age)
+        return PolicyInput(own, peers, objects, command, memory, take(self._correction))
 
 
 def _of_peers(value: Tensor, valid: Tensor) -> Tensor:
