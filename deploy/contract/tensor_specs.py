@@ -45,7 +45,7 @@ def object_tensor_specs(name: str) -> tuple[TensorSpec, ...]:
 
 
 def correction_tensor_spec(units: Iterable[str]) -> TensorSpec:
-    """The input that whoever runs the file fills with what came of its last `target`; `units` of the U channels."""
+    """The input that says what came of the last `target`; `units` of the U channels."""
     units = tuple(units)
     unit = ", ".join(dict.fromkeys(units))
     meaning = "what the shield sent a period ago, less `target` then; 0 if unknown"

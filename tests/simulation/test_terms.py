@@ -46,7 +46,7 @@ def state_at(quat: torch.Tensor, **fields) -> RobotState:
 
 
 def policy_input(state: RobotState, peers: Peers | None = None, command=None, memory=None) -> PolicyInput:
-    return PolicyInput(state, peers, {}, command or {}, memory or {}, torch.zeros(4))
+    return PolicyInput(state, peers, {}, command or {}, memory or {}, torch.zeros(*state.base_quat.shape[:-1], 4))
 
 
 def test_projected_gravity_is_down_in_the_body():
