@@ -53,7 +53,6 @@ GROUP = GroupCfg(
             "base_ang_vel": Term(observations.base_ang_vel),
             "goal_offset_sum": Term(observations.remembered_vector, {"name": "goal_offset_sum"}),
             "last_action": Term(observations.remembered, {"name": "last_action"}),
-            "correction": Term(observations.correction, {"scale": crazyflie.ACTION.scale}),
         },
         peer=crazyflie.PEER,
         memory={"last_action": crazyflie.LAST_ACTION, "goal_offset_sum": crazyflie.GOAL_OFFSET_SUM},

@@ -242,7 +242,6 @@ def random_inputs(rng: np.random.Generator, batch: int, peers: int) -> dict[str,
         "peers_lin_vel": rng.normal(size=(batch, peers, 3)),
         "peers_age": rng.uniform(0, 0.1, (batch, peers)),
         "goal_pos": rng.uniform(-2, 2, (batch, 3)),
-        "correction": rng.normal(size=(batch, 4)),
     }
     return {k: v.astype(np.float32) for k, v in values.items()} | {"peers_valid": rng.random((batch, peers)) < 0.7}
 
@@ -255,9 +254,8 @@ def torch_step(controller, inputs, memory):
     names = ("base_pos", "base_quat", "base_lin_vel", "base_ang_vel")
     state = RobotState(none, none, *(given[name] for name in names), age=torch.zeros(len(none)))
     peers = Peers(*(given[f"peers_{name}"] for name in ("pos", "lin_vel", "age", "valid")))
-    shown = PolicyInput(state, peers, {}, {"goal_pos": given["goal_pos"]}, memory, given["correction"])
     with torch.no_grad():
-        target, memory, _, _ = controller(shown)
+        target, memory, _, _ = controller(PolicyInput(state, peers, {}, {"goal_pos": given["goal_pos"]}, memory))
     return target.target.numpy(), memory
 
 
