@@ -14,6 +14,7 @@ from places import ROOT
 from deploy.bundle import load_bundle
 from deploy.runtime import PolicyRuntime
 from hardware.types import Peers, RobotState
+from sim.envs.team_env import TeamEnv
 
 EXAMPLES = ROOT / "examples"
 ZOO = sorted((EXAMPLES.parent / "zoo").glob("*.onnx"))
@@ -68,6 +69,14 @@ def test_a_program_in_cpp_gets_the_same_commands(tmp_path, monkeypatch):
 def test_a_task_of_ones_own_trains_with_its_own_term(tmp_path):
     result = load("own_task").main(tmp_path, steps=2048, num_envs=8)
     assert result.finished and result.path.exists()
+
+
+def test_a_policy_may_be_shown_what_its_shield_changed():
+    """It is trained and exported in `tests/policy_files/test_correction.py`."""
+    shown, usual = (
+        TeamEnv(task, 1, 0).group.obs.policy for task in (load("shown_correction").SHOWN_SWAP, "swarm-swap")
+    )
+    assert shown.shape[-1] == usual.shape[-1] + 4
 
 
 def test_no_example_is_left_out():
