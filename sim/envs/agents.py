@@ -110,7 +110,8 @@ class AgentGroup:
         self.held[worlds] = 0
         self.shielded[worlds] = 0
         self.last_action[worlds] = 0.0
-        self.last_correction[worlds] = 0.0
+        if self.shield is not None:  # else it is zero for ever
+            self.last_correction[worlds] = 0.0
 
     def actuator_command(
         self, action: Tensor, target: Tensor | None = None, obstacles: Obstacles | None = None
@@ -181,7 +182,9 @@ class AgentGroup:
         `where(condition (W,), change)` calls `change` of the worlds in which it holds.
         """
         self.memory = update_memory(self.cfg.observation, self.policy_input, action)
-        self.last_action, self.last_correction = action, self._change
+        self.last_action = action
+        if self.shield is not None:
+            self.last_correction = self._change
         if self.cfg.update_commands is not None:
             self.command = self.cfg.update_commands(self.plan, time_s.view(-1, 1, 1))
         if self.cfg.course is not None:

@@ -255,7 +255,8 @@ def torch_step(controller, inputs, memory):
     state = RobotState(none, none, *(given[name] for name in names), age=torch.zeros(len(none)))
     peers = Peers(*(given[f"peers_{name}"] for name in ("pos", "lin_vel", "age", "valid")))
     with torch.no_grad():
-        target, memory, _, _ = controller(PolicyInput(state, peers, {}, {"goal_pos": given["goal_pos"]}, memory))
+        shown = PolicyInput(state, peers, {}, {"goal_pos": given["goal_pos"]}, memory, torch.zeros(len(none), 4))
+        target, memory, _, _ = controller(shown)
     return target.target.numpy(), memory
 
 

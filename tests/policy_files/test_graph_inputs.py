@@ -15,6 +15,7 @@ def given():
     """A graph of the team's policy, and inputs of which some slots are not valid."""
     graph = GraphController(make_controller())
     inputs = random_inputs(np.random.default_rng(0), 64, 5)
+    inputs["correction"] = np.zeros((64, 4), np.float32)
     return graph, inputs | {t.name: np.tile(np.float32(initial), (64, 1)) for t, initial in graph.memory}
 
 
