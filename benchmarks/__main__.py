@@ -62,8 +62,9 @@ def bench(
     that our PPO, stable-baselines3's and rsl_rl's (extra `bench`) take until a policy succeeds. `franka`: how near to
     its poses a Franka Research 3 of franky-sim comes in ROS 2, behind its shield. `demo`: how often `phalanx demo`
     passes all its gates. `flights`: how often robots on the other emulated devices reach their goals in ROS 2, behind
-    their shields. `updates`: gradient steps of our PPO and SAC beside stable-baselines3's (extra `bench`). `shards`:
-    one training in 1, 2 and 4 processes. `sweeps`: a sweep whose workers are killed beside one that is left alone.
+    their shields. `updates`: gradient steps of our PPO and SAC beside those of stable-baselines3 and skrl (extra
+    `bench`). `shards`: one training in 1, 2 and 4 processes. `sweeps`: a sweep whose workers are killed beside one
+    that is left alone.
 
     Args:
         what: What to measure.

@@ -94,11 +94,6 @@ class PolicyRuntime:
         """The memory inputs (batch, ...) at the start of an episode, for `step_batch`."""
         return {m.input: np.stack([np.array(m.initial, np.float32)] * batch) for m in self.contract.memory}
 
-    @property
-    def sees_correction(self) -> bool:
-        """Whether the policy is shown what its shield did."""
-        return self._correction is not None
-
     def check_command(self, command: Mapping[str, Any]) -> None:
         """Raise InputError if `step` would refuse these commands; for where they arrive, before the control loop."""
         check_names(command, self._commands, "command")
@@ -118,11 +113,11 @@ class PolicyRuntime:
         """One control period, unbatched: state and object fields (n,), peers (P, ...) with any P, commands (n,).
 
         The policy is shown the nearest `max_peers` valid peers within `peer_range_m`, and of state and objects what its
-        contract lists; the rest may be anything. One that `sees_correction` is shown what the shield sent a period ago,
-        less the target requested then, (U,); None where that is not known. NaN or infinity in what it is shown, a wrong
-        shape, a missing object, and a missing, unknown or out-of-range command raise InputError; an output that is not
-        finite raises PolicyOutputError. Both leave the memory as it was, and this period has no command. No `age` but a
-        peer's is used: what is too old is for the shield to say.
+        contract lists; the rest may be anything. With an input `correction` it is shown what the shield sent a period
+        ago, less the target requested then, (U,); None where that is not known. NaN or infinity in what it is shown, a
+        wrong shape, a missing object, and a missing, unknown or out-of-range command raise InputError; an output that
+        is not finite raises PolicyOutputError. Both leave the memory as it was, and this period has no command. No
+        `age` but a peer's is used: what is too old is for the shield to say.
         """
         for name, buffer in self._state:
             fill(buffer, getattr(state, name), name)

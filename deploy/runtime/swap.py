@@ -61,11 +61,6 @@ class SwapRuntime:
         """Of the policy that flies; a new one counts as soon as it is not taken back any more."""
         return self._flying.fingerprint
 
-    @property
-    def sees_correction(self) -> bool:
-        """As of `PolicyRuntime`; the same of all policies of a swap."""
-        return self._flying.sees_correction
-
     def check_command(self, command: Mapping[str, Any]) -> None:
         """As `PolicyRuntime.check_command`; all policies of a swap take the same commands."""
         self._flying.check_command(command)

@@ -82,10 +82,17 @@ class Algorithm(Protocol):
 
     policies: Mapping[str, Any]  # group -> Policy
     horizon: int  # control periods between two updates
+    lag: int  # updates between a rollout and the one that learns from it: from 1 on it may learn while one is collected
     replay: Any  # a `Replay`, which is written in segments beside checkpoints; None of what learns on policy
 
     def record(self, t: int, team: Mapping[str, Experience]) -> None:
         """Keep step `t` of `horizon`; tensors that it keeps are copied."""
+
+    def ahead(self, clock: Clock) -> Callable[[], None] | None:
+        """What can be learned, in another thread, while the next `horizon` is recorded; None for nothing.
+
+        It has to be over when `update` is called. Copies of the policies act meanwhile.
+        """
 
     def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
         """Learn, after `horizon` steps that led to the observations `last`; returns what to log."""

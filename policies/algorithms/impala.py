@@ -1,11 +1,12 @@
 """IMPALA (Espeholt et al. 2018, arXiv:1802.01561): learning from what an older policy did, corrected by V-trace.
 
-Actors run ahead of the learner by a fixed number of updates, so a run is the same each time; it does not make one
-faster yet, for the two take turns.
+Actors run ahead of the learner by a fixed number of updates, so a run is the same each time, whether the two take turns
+or, with a lag of 1 or more, work at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -82,14 +83,24 @@ class IMPALA(PPO):
                 )
         self.lag: int = common(groups, "lag")
         self.waiting: list[tuple[dict[str, Rollout], Mapping[str, Observation]]] = []  # oldest first
+        self.learned: tuple[dict[str, Rollout], dict[str, dict[str, float]]] | None = None  # and not settled yet
+
+    def ahead(self, clock: Clock) -> Callable[[], None] | None:
+        return partial(self._learn_oldest, clock) if 0 < self.lag <= len(self.waiting) else None
 
     def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
         self.waiting.append((self.rollouts, on_tensors(torch.clone, last)))
-        if len(self.waiting) <= self.lag:
+        if self.learned is None and len(self.waiting) > self.lag:
+            self._learn_oldest(clock)
+        if self.learned is None:
             self.rollouts = self.make_rollouts()
             return {}
-        self.rollouts, then = self.waiting.pop(0)
-        return super().update(then, clock)
+        (self.rollouts, losses), self.learned = self.learned, None
+        return self.settled(self.rollouts, losses)
+
+    def _learn_oldest(self, clock: Clock) -> None:
+        rollouts, then = self.waiting.pop(0)
+        self.learned = rollouts, self.learn(rollouts, then, clock)
 
     def targets(
         self, name: str, rollout: Rollout, own: Features, values: Tensor, following: Tensor

@@ -5,7 +5,7 @@ horizon.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from math import inf
@@ -168,6 +168,7 @@ class OffPolicy:
     """See `Algorithm`. All groups learn from the same control steps of one replay."""
 
     Learner: type[Learner]
+    lag = 0
 
     def __init__(self, groups: Mapping[str, Group], generator: torch.Generator, workers: Workers) -> None:
         shared = ("num_steps", "gamma", "n_step", "batch", "updates", "replay", "warm_up", "delay", "critic")
@@ -196,6 +197,10 @@ class OffPolicy:
         self.replay.add(team)
         for name, policy in self.policies.items():
             policy.normaliser.update(team[name].obs, self.shards)
+
+    def ahead(self, clock: Clock) -> Callable[[], None] | None:
+        """Nothing."""
+        return None
 
     def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
         """Gradient steps, once enough has been seen; returns means of what is logged."""

@@ -3,7 +3,7 @@
 With `critic="own"` every robot learns from its own view (IPPO); with "team" from that of all groups (MAPPO).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar, Literal
@@ -83,6 +83,7 @@ class PPO:
     Cfg = PPOCfg
     Policy = GaussianPolicy
     replay = None
+    lag = 0
 
     def __init__(self, groups: Mapping[str, Group], generator: torch.Generator, workers: Workers) -> None:
         self.groups, self.generator, self.workers = groups, generator, workers
@@ -115,15 +116,27 @@ class PPO:
         """The same steps with the rewards that are learned from."""
         return self.limits.priced(team)
 
+    def ahead(self, clock: Clock) -> Callable[[], None] | None:
+        return None
+
     def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
-        samples = self.samples(last)
+        return self.settled(self.rollouts, self.learn(self.rollouts, last, clock))
+
+    def learn(
+        self, rollouts: Mapping[str, Rollout], last: Mapping[str, Observation], clock: Clock
+    ) -> dict[str, dict[str, float]]:
+        """Gradient steps of all groups from `rollouts` that led to the observations `last`; returns what to log."""
+        samples = self.samples(rollouts, last)
         self.agent_steps = clock.agent_steps
-        losses = self.improve(samples, clock.fraction)
+        return self.improve(samples, clock.fraction)
+
+    def settled(self, rollouts: Mapping[str, Rollout], losses: dict[str, dict[str, float]]) -> dict[str, float]:
+        """What changes once `rollouts` are learned from and the last one is recorded; returns what to log."""
         for name, said in losses.items():
             said.update(self.limits.update(name, self.workers.shards))
         # Only now: while the samples were taken and learned from, the statistics had to stand still.
         for name, policy in self.policies.items():
-            policy.normaliser.update(self.rollouts[name].obs, self.workers.shards)
+            policy.normaliser.update(rollouts[name].obs, self.workers.shards)
         return labelled(losses)
 
     def improve(self, samples: Mapping[str, Samples], fraction: float) -> dict[str, dict[str, float]]:
@@ -138,14 +151,14 @@ class PPO:
         )  # fmt: skip
 
     @torch.no_grad()
-    def samples(self, last: Mapping[str, Observation]) -> dict[str, Samples]:
+    def samples(self, rollouts: Mapping[str, Rollout], last: Mapping[str, Observation]) -> dict[str, Samples]:
         """Advantages, and everything flattened to (T x W, N, ...) with the observations normalised once."""
-        features = self._features({name: rollout.rows() for name, rollout in self.rollouts.items()})
+        features = self._features({name: rollout.rows() for name, rollout in rollouts.items()})
         after = self._features(last)
-        finals = {name: rollout.finals() for name, rollout in self.rollouts.items()}
+        finals = {name: rollout.finals() for name, rollout in rollouts.items()}
         ended = self._features(finals) if all(obs is not None for obs in finals.values()) else None
         out = {}
-        for name, rollout in self.rollouts.items():
+        for name, rollout in rollouts.items():
             critic = self.critics[name]
 
             def value(rows: slice, name: str = name, critic: Critic = critic) -> Tensor:

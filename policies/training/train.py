@@ -119,7 +119,7 @@ def _train(
     def tell_look(numbers: dict[str, float], share: float) -> None:
         tell({**numbers, "held_out": share})
 
-    with _interrupt() as interrupted, _logs(trainer) as logs, closing(trainer.workers):
+    with _interrupt() as interrupted, _logs(trainer) as logs, closing(trainer):
         while True:
             trainer.wall_s = before_s + time.perf_counter() - began
             fraction = _fraction(cfg, trainer.agent_steps, trainer.wall_s)

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from policies.shards import ALONE, Shards
 from policies.task_data import changed
 from policies.threads import Workers, single_threaded_torch
 from policies.training.beginning import begin_with
+from policies.training.beside import Beside
 from policies.training.collector import Collector
 from policies.training.config import TrainCfg
 from policies.training.nan_guard import NanGuard
@@ -52,15 +54,19 @@ class Trainer:
             raise ValueError(f"device = {self.device}: {shards.count} shards learn on the CPU; give --device cpu")
         self.generators = make_generators(cfg.seed, self.device, shard=shards.index)
         # An accelerator has threads enough, and those of the CPU would make their tensors elsewhere
-        self.workers = Workers(cfg.machine.threads if self.device.type == "cpu" else 1, shards)
+        count = cfg.machine.threads if self.device.type == "cpu" else 1
+        self.workers, self.learners = Workers(count, shards), Workers(count, shards)
         self.folder = cfg.out / f"shard-{shards.index}" if shards.index else cfg.out  # of what is this shard's own
         self.guard = NanGuard(self.folder)
         self.collector = Collector(env, world_seed, self.generators["action"], self.workers, self.guard)
         with on(self.device), torch.random.fork_rng(), single_threaded_torch():
             torch.manual_seed(seed_of(cfg.seed, "network"))
             groups = {name: self._group(name, obs) for name, obs in self.collector.obs.items()}
-            self.algorithm = ALGORITHMS[cfg.algo](groups, self.generators["minibatch"], self.workers)
-            self.collector.begin(self.algorithm.policies)
+            self.algorithm = ALGORITHMS[cfg.algo](groups, self.generators["minibatch"], self.learners)
+            # On an accelerator both would wait for one another; of several shards each waits for the others in order
+            at_once = self.algorithm.lag and self.device.type == "cpu" and shards.count == 1
+            self.beside = Beside(self.algorithm.policies) if at_once else None
+            self.collector.begin(self.beside.acting if self.beside else self.algorithm.policies)
         if cfg.total_steps <= (warm_up := getattr(self.algorithm, "warm_up", 0)):
             raise ValueError(f"steps = {cfg.total_steps}: over before learning begins, {cfg.algo}.warm_up = {warm_up}")
         self.run = run_record(cfg, env, groups, shards.count)
@@ -71,6 +77,13 @@ class Trainer:
         self.best: list[float] | None = None  # of `score`, so far
         self.shown, self.looks = 0.0, 0  # success on held-out starts, and how often they were flown, see `held_out`
         self.wall_s = 0.0  # of training, over all processes of the run
+
+    def close(self) -> None:
+        """End all threads."""
+        self.workers.close()
+        self.learners.close()
+        if self.beside:
+            self.beside.close()
 
     @property
     def policy(self) -> Any:
@@ -91,11 +104,13 @@ class Trainer:
     def iterate(self, fraction: float) -> dict[str, float]:
         """One rollout and one update; `fraction` of the training is over. Returns the iteration's numbers."""
         with single_threaded_torch(), on(self.device):
-            began = time.perf_counter()
-            outcome = self.collector.collect(self.algorithm)
-            collected = time.perf_counter()
+            began, clock = time.perf_counter(), Clock(fraction, self.agent_steps)
+            with self.beside.learning(self.algorithm.ahead(clock)) if self.beside else nullcontext():
+                outcome = self.collector.collect(self.algorithm)
+                collected = time.perf_counter()
+            waited = time.perf_counter()
             by_chance = self._by_chance
-            losses = self.algorithm.update(self.collector.seen(), Clock(fraction, self.agent_steps))
+            losses = self.algorithm.update(self.collector.seen(), clock)
             if by_chance and not self._by_chance:  # what chance came to is no policy's
                 self.collector.episodes.last.clear()
             self.guard.check_update(losses, self.algorithm.networks())
@@ -104,7 +119,8 @@ class Trainer:
         self.agent_steps += self.steps_per_iteration
         kept = {name: value for name, value in outcome.items() if {name, name.partition("/")[2]} & set(CURVE)}
         self.curve.append({"agent_steps": self.agent_steps, **kept})
-        seconds = {"rollout": collected - began, **self.collector.seconds, "update": updated - collected}
+        learned = updated - waited + (self.beside.took_s if self.beside else 0.0)
+        seconds = {"rollout": collected - began, **self.collector.seconds, "update": learned}
         times = {f"time/{part}_s": value for part, value in seconds.items()}
         return {**losses, **outcome, **times, "steps_per_s": self.steps_per_iteration / (updated - began)}
 

@@ -9,6 +9,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from sensor_msgs.msg import JointState
 
 from deploy.bundle.verification import UNVERIFIED
+from deploy.contract.tensor_specs import sees_correction
 from deploy.runtime import PolicyRuntime
 from deploy.runtime.swap import SwapRuntime
 from deploy.shield.authority import ASKS_THE_POLICY, State
@@ -103,7 +104,7 @@ class PolicyNode(TurnNode):
             self._velocity_timeout_s,
             self._base_pose,
         )
-        self._corrections = Corrections(self, spec) if self._runtime.sees_correction else None
+        self._corrections = Corrections(self, spec) if sees_correction(contract) else None
         self._converter = CommandConverter(spec.channels, base_frame(self.robot_name))
         self._publisher = self.advertise(JointState, "requested", qos.COMMAND_OUT)
         self._shield = ShieldSays(self)

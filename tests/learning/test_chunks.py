@@ -47,7 +47,7 @@ def test_a_chunk_of_one_is_no_chunk_to_the_last_bit(tmp_path: Path, monkeypatch)
             rollout.decides = torch.zeros_like(rollout.acted)
         for _ in range(3):
             trainer.iterate(0.0)
-        trainer.workers.close()
+        trainer.close()
         weights.append([p.detach().clone() for net in trainer.algorithm.networks().values() for p in net.parameters()])
     assert all(torch.equal(one, other) for one, other in zip(*weights, strict=True))
 

@@ -49,7 +49,7 @@ def test_the_cost_ends_under_its_limit_and_the_task_is_done(tmp_path: Path):
     def learned(**how) -> tuple[list[dict], float]:
         trainer = Trainer(train_cfg(task="p", out=tmp_path, gamma=0.95, **SMALL, **how), env=PointTeam(64, 1))
         said = [trainer.iterate(0.0) for _ in range(90)]
-        trainer.workers.close()
+        trainer.close()
         return said, sum(numbers["success_rate"] for numbers in said[-10:]) / 10
 
     limit = 0.0015  # of 0.01 times the squared action

@@ -143,7 +143,7 @@ def test_mappo():
     steps = [torch.optim.Adam(some, lr=RATE, eps=1e-5) for some in parameters.values()]
     for k in range(ROUNDS):
         batch, last = rollout(ours, torch.Generator().manual_seed(k))
-        samples = ours.samples(last)["robot"]
+        samples = ours.samples(ours.rollouts, last)["robot"]
         batch = mappo.process_batch("robot", batch)
         for found, key in ((samples.advantage, "advantage"), (samples.returns, "value_target")):
             as_theirs = found.unflatten(0, (STEPS, WORLDS)).transpose(0, 1)[..., None]

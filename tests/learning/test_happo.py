@@ -50,7 +50,7 @@ def test_a_group_that_moves_later_counts_how_far_the_others_have_moved(tmp_path:
                     ratio *= exp(now - float(samples.log_prob[row, robot]))
                 assert float(factor[row, 0]) == pytest.approx(ratio, rel=1e-3)
         assert float((factor - 1).abs().max()) > 1e-3, "the first has moved"
-    trainer.workers.close()
+    trainer.close()
     assert orders == {"walker", "cart"}, "the order is drawn"
     rewards = [rollout.reward for rollout in algorithm.rollouts.values()]
     assert torch.allclose(rewards[0], rewards[1][..., :1]) and torch.equal(rewards[1][..., 0], rewards[1][..., 1])
@@ -83,12 +83,12 @@ def test_with_one_robot_it_is_ppo(tmp_path: Path):
         generator = trainer.generators["minibatch"]
         for seed in range(3):
             trainer.collector.collect(trainer.algorithm)
-            samples = trainer.algorithm.samples(trainer.collector.obs)
+            samples = trainer.algorithm.samples(trainer.algorithm.rollouts, trainer.collector.obs)
             generator.manual_seed(seed)
             if algo == "ppo":
                 torch.randperm(1, generator=generator)  # the order, which HAPPO draws
             trainer.algorithm.improve(samples, 0.0)
-        trainer.workers.close()
+        trainer.close()
         found.append(trainer.policy.state_dict())
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
 

@@ -68,7 +68,7 @@ def test_what_is_learned_from_is_what_was_seen_in_the_periods_before(tmp_path: P
                 assert torch.equal(two[world], (now if first else seen[t - 1].chunk(3, dim=-1)[1])[world])
         for t, world in ended.any(-1).nonzero().tolist():
             assert torch.equal(next(last)[:, 4:], seen[t, world, :, :8]), "the last look has the past of its episode"
-    trainer.workers.close()
+    trainer.close()
 
 
 def test_it_begins_as_if_there_were_no_past(tmp_path: Path):
@@ -83,7 +83,7 @@ def test_it_begins_as_if_there_were_no_past(tmp_path: Path):
     trainer.iterate(0.0)
     one, two = (trainer.policy.mean(trainer.policy.normaliser(obs)) for obs in (seen, other))
     assert not torch.equal(one, two), "what it learns from the past counts"
-    trainer.workers.close()
+    trainer.close()
 
 
 @pytest.mark.parametrize(("algo", "more"), [("ppo", {}), ("impala", {}), ("hasac", {}), ("ppo", {"chunk": 3})])
@@ -118,7 +118,7 @@ def test_the_file_hands_the_past_on_as_memory_and_does_what_training_did(tmp_pat
 
     again = train_cfg(task="hover", out=tmp_path / "again", start_from=tmp_path / "policy.onnx", history=3, **small)
     if not more:
-        Trainer(again).workers.close()
+        Trainer(again).close()
     for begin in (tmp_path, tmp_path / "policy.onnx"):
         with pytest.raises(CheckpointError, match=r"periods of history \(3 there, 2 here"):
             Trainer(train_cfg(task="hover", out=tmp_path / "other", start_from=begin, history=2, **small, **more))

@@ -1,5 +1,6 @@
 """V-trace: what it equals on policy, beside its definition off policy, and that it learns where actors lag behind."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -74,10 +75,49 @@ def test_what_is_learned_from_is_as_many_updates_old(tmp_path: Path, monkeypatch
     for _ in range(6):
         trainer.iterate(0.0)
         weights.append(trainer.policy.head.weight.detach().clone())
-    trainer.workers.close()
+    trainer.close()
     assert len(learned) == 6 - lag
     assert all(torch.equal(weights[i], weights[0]) for i in range(lag)), "nothing to learn from yet"
     assert learned[0] < 1e-5 and all((change > 1e-3) == (lag > 0) for change in learned[1:])
+
+
+def test_who_learns_while_rollouts_are_collected_learns_the_same_as_who_takes_turns(tmp_path: Path):
+    trainers = []
+    for turns in (False, True):
+        cfg = train_cfg(task="p", out=tmp_path, algo="impala", limits={"effort": 0.01}, **QUICK)
+        trainer = Trainer(cfg, PointTeam(8))
+        threads = set()
+        if turns:
+            trainer.collector.begin(trainer.algorithm.policies)
+            trainer.beside.close()
+            trainer.beside = None
+        improve = trainer.algorithm.improve
+
+        def watched(*args, improve=improve, threads=threads):
+            threads.add(threading.current_thread().name)
+            return improve(*args)
+
+        trainer.algorithm.improve = watched
+        for _ in range(5):
+            trainer.iterate(0.0)
+        assert threads == ({"MainThread"} if turns else {"beside_0"})
+        trainer.close()
+        trainers.append(trainer.state_dict())
+    for name in ("policies", "algorithm", "env", "collector", "generators"):
+        assert same(trainers[0][name], trainers[1][name]), name
+
+
+def test_what_learning_beside_a_rollout_raises_ends_the_training(tmp_path: Path, monkeypatch):
+    trainer = Trainer(train_cfg(task="p", out=tmp_path, algo="impala", **QUICK), PointTeam(8))
+
+    def improve(*_):
+        raise ValueError("no more")
+
+    monkeypatch.setattr(trainer.algorithm, "improve", improve)
+    trainer.iterate(0.0)
+    with pytest.raises(ValueError, match="no more"):
+        trainer.iterate(0.0)
+    trainer.close()
 
 
 def test_a_run_with_rollouts_that_wait_resumes_to_the_last_bit(tmp_path: Path):
@@ -105,7 +145,7 @@ def test_where_actors_lag_it_learns_and_without_correction_does_worse(tmp_path: 
         trainer = Trainer(cfg, PointTeam(64, num_agents=1, seed=seed))
         for _ in range(100):
             trainer.iterate(0.0)
-        trainer.workers.close()
+        trainer.close()
         returns = [point["mean_return"] for point in trainer.curve if "mean_return" in point]
         assert returns[9] < -10, "it has not learned yet"
         return returns[-1]

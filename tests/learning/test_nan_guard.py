@@ -54,7 +54,7 @@ def test_an_update_that_goes_wrong_is_named(tmp_path: Path):
     trainer.policy.log_std.register_hook(lambda grad: grad * torch.nan)
     with pytest.raises(NonFiniteError, match="loss/policy is not finite after the update; state saved in"):
         trainer.iterate(0.0)
-    trainer.workers.close()
+    trainer.close()
     assert torch.isnan(torch.load(tmp_path / "nan_state.pt", weights_only=True)["policy"]["log_std"]).all()
 
 

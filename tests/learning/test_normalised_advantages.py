@@ -118,7 +118,7 @@ def test_a_run_with_terms_apart_has_a_value_for_each(tmp_path: Path, algo: str):
     trainer = Trainer(cfg)
     for _ in range(3):
         numbers = trainer.iterate(0.0)
-    trainer.workers.close()
+    trainer.close()
     terms = trainer.collector.env.task.group.rewards
     (critic,) = trainer.algorithm.critics.values()
     assert critic.head.out_features == len(critic.returns.mean) == len(terms) > 1

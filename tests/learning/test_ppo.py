@@ -137,7 +137,7 @@ def test_same_seed_same_run_and_another_seed_another(tmp_path: Path):
         trainer = Trainer(train_cfg(task="point", out=tmp_path, seed=seed, **QUICK), PointTeam(16))
         for _ in range(3):
             trainer.iterate(0.0)
-        trainer.workers.close()
+        trainer.close()
         return trainer.curve, trainer.policy.state_dict()
 
     (curve, weights), (curve_again, weights_again), (other, _) = run(3), run(3), run(4)
@@ -150,7 +150,7 @@ def test_statistics_stand_still_while_samples_are_learned_from(tmp_path: Path):
     for _ in range(3):
         # At a learning rate of 0 nothing but a change of the statistics could move the policy.
         assert abs(trainer.iterate(0.0)["kl"]) < 1e-6
-    trainer.workers.close()
+    trainer.close()
     assert trainer.policy.normaliser.policy.count == 3 * trainer.steps_per_iteration
 
 

@@ -238,7 +238,7 @@ def test_what_is_drawn_for_one_thing_does_not_change_another(tmp_path: Path):
         trainer = Trainer(replace(cfg, algorithm={**cfg.algorithm, "schedule": "constant"}), PointTeam(16))
         for _ in range(2):
             trainer.iterate(0.0)
-        trainer.workers.close()
+        trainer.close()
         return trainer.algorithm.rollouts["point"].action
 
     torch.testing.assert_close(acted(1), acted(2), rtol=0, atol=1e-4)  # but for statistics in another order

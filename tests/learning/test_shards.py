@@ -134,7 +134,7 @@ def test_what_learns_stays_equal_in_all_shards_though_they_see_other_worlds(tmp_
             trainer = Trainer(cfg, PointPair(4), shards)
         for _ in range(4):
             trainer.iterate(0.0)
-        trainer.workers.close()
+        trainer.close()
         learned = {name: policy.state_dict() for name, policy in trainer.algorithm.policies.items()}
         parts = {"learned": learned, "optimisers": trainer.algorithm.state_dict()["optimisers"], "seen": trainer.curve}
         assert trainer.agent_steps == 4 * 4 * 3 * 8
@@ -177,7 +177,7 @@ def test_a_gradient_step_from_replays_of_two_shards_is_the_same_in_both(tmp_path
             trainer = Trainer(cfg, PointPair(4), shards)
         for _ in range(5):
             said = trainer.iterate(0.0)
-        trainer.workers.close()
+        trainer.close()
         state = trainer.algorithm.state_dict()
         policies = {name: policy.state_dict() for name, policy in trainer.algorithm.policies.items()}
         assert state["steps"] == 4 * 3  # warm-up is over when all shards together have seen as much
@@ -208,7 +208,7 @@ def test_a_gradient_step_over_two_shards_is_that_of_all_their_rows(tmp_path: Pat
             policy.load_state_dict(full.algorithm.policies[name].state_dict())
         for _ in range(2):
             trainer.algorithm.learn(mine)
-        trainer.workers.close()
+        trainer.close()
         return [value for network in trainer.algorithm.networks().values() for value in network.state_dict().values()]
 
     for expected, found in zip(learned(ALONE), over_shards(learned, 2), strict=True):

@@ -62,7 +62,7 @@ def test_actions_change_less_and_the_task_is_done(tmp_path: Path):
         with torch.no_grad():
             action = trainer.policy.best(obs, {})[0]
         goes_on = ~trainer.algorithm.rollouts["point"].ended[:-1].any(-1)
-        trainer.workers.close()
+        trainer.close()
         return float((action[1:] - action[:-1])[goes_on].square().mean().sqrt()), sum(success) / 10
 
     free, in_time, nearby = learned(), learned(temporal_smoothness=1.0), learned(spatial_smoothness=1.0)
@@ -78,7 +78,7 @@ def test_a_policy_that_learns_from_a_replay_is_pulled_as_hard_as_its_weights_say
         trainer = Trainer(cfg, env=PointTeam(16))
         for _ in range(3):
             trainer.iterate(0.0)
-        trainer.workers.close()
+        trainer.close()
         learner = trainer.algorithm.learners["point"]
         torch.nn.init.orthogonal_(learner.policy.head.weight)
         batch = trainer.algorithm.batch_of("point", trainer.algorithm.replay.rows("point", torch.arange(64), 0.9))

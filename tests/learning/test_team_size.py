@@ -18,7 +18,7 @@ def test_trained_with_four_it_flies_with_two_to_thirty_two(tmp_path: Path):
     trainer = Trainer(train_cfg(task="p", out=tmp_path, hidden=32, peer_embed=16), env=PointTeam(32, num_agents=4))
     for _ in range(25):
         trainer.iterate(0.0)
-    trainer.workers.close()
+    trainer.close()
 
     def miss(robots: int) -> float:
         """Mean distance of points from their goal at the end of an episode."""

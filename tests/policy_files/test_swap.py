@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("torch")
 from bundle_fixture import random_inputs, robot_view
 from msgspec.structs import replace
-from pd_bundle import FAULT_ABOVE_M, PdPolicy, PdPolicyWithFault, pd_contract, save_pd_bundle
+from pd_bundle import FAULT_ABOVE_M, PdPolicy, PdPolicyWithFault, pd_contract, save_bundle_that_tells, save_pd_bundle
 
 from deploy.runtime import InputError, PolicyRuntime
 from deploy.runtime import swap as module
@@ -32,7 +32,8 @@ def files(tmp_path_factory):
     }
     for name, (its_contract, policy) in made.items():
         save_pd_bundle(folder / f"{name}.onnx", its_contract, policy)
-    return {name: str(folder / f"{name}.onnx") for name in made}
+    save_bundle_that_tells(folder / "shown.onnx")
+    return {name: str(folder / f"{name}.onnx") for name in (*made, "shown")}
 
 
 class Flight:
@@ -111,6 +112,7 @@ def test_an_input_that_no_policy_takes_is_not_the_new_ones_fault(files):
         ("limits", "its 'shield' is not that of the policy that flies"),
         ("rate", "control_dt_s is 0.01, of the policy that flies 0.02"),
         ("range", "its 'commands' is not that of the policy that flies"),
+        ("shown", "its 'inputs' is not that of the policy that flies"),
     ],
 )
 def test_a_policy_for_anything_else_is_refused(files, name, says):

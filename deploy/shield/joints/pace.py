@@ -37,4 +37,4 @@ def paced(params: JointShieldParams, spec: RobotSpec, request: Array, sent: Arra
     xp = namespace_of(request)
     step = constant(xp, min(elapsed_s, params.control_dt_s) * target_speed(params, spec), request)
     slow = xp.minimum(xp.maximum(request, sent - step), sent + step)
-    return slow.astype(np.float32) if xp is np else slow
+    return slow.astype(np.float32, copy=False) if xp is np else slow
