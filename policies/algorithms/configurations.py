@@ -12,6 +12,7 @@ CONFIGURATIONS = {
         "TASK --ppo.epochs 1 --ppo.clip None --ppo.no-normalise-advantage --ppo.no-normalise-returns "
         "--ppo.schedule constant --ppo.minibatch 1000000"
     ),
+    "appo": "TASK --ppo.lag 1",
     "caps": "TASK --ppo.temporal-smoothness 1 --ppo.spatial-smoothness 1",
     "ddpg": f"TASK {_DDPG}",
     "drmas": "TASK --ppo.normalise-per robot",

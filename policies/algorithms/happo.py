@@ -30,6 +30,10 @@ class HAPPOCfg(PPOCfg):
         super().__post_init__()
         if self.normalise_terms:
             raise ValueError("happo.normalise_terms = True: robots earn what the team earns, which has no terms")
+        if self.lag:
+            raise ValueError(
+                f"happo.lag = {self.lag}: groups learn from what all did now, one after the other; leave it"
+            )
 
 
 class HAPPO(PPO):

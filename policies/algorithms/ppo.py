@@ -1,10 +1,14 @@
 """Proximal policy optimisation (Schulman et al. 2017) with parameters shared by all robots of a group.
 
-With `critic="own"` every robot learns from its own view (IPPO); with "team" from that of all groups (MAPPO).
+With `critic="own"` every robot learns from its own view (IPPO); with "team" from that of all groups (MAPPO). With a
+`lag` a rollout waits for so many updates before it is learned from, and may be learned from while the next one is
+collected; advantages are V-trace's then, and the policy may move so far from what it is now, not from what acted
+(decoupled PPO: Hilton et al. 2022, arXiv:2110.00641).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import Any, ClassVar, Literal
 
@@ -18,11 +22,13 @@ from policies.algorithms.gae import gae, next_values
 from policies.algorithms.ppo_update import Samples, make_optimiser, update
 from policies.algorithms.rollout import Rollout, parts_of
 from policies.algorithms.smooth import SmoothCfg, check_chunk
+from policies.algorithms.vtrace import vtrace
 from policies.networks.critic import Critic
 from policies.networks.normaliser import Features
-from policies.networks.policy import GaussianPolicy
+from policies.networks.policy import GaussianPolicy, log_prob
 from policies.threads import Workers
 from sim.envs.observation import Observation
+from sim.tree import on_tensors
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,10 @@ class PPOCfg(SmoothCfg):
     limits: Mapping[str, float] = field(default_factory=dict)  # term of the reward -> what it may cost a step, at most
     critic_first: int = 0  # agent steps in which only critics learn: those of policies that were taken over are new
     limit_rate: float = 0.05  # rise of a multiplier in an update where the cost is twice its limit
+    lag: int = 0  # updates between a policy that acts and the one that learns from it
+    rho_max: float = 1.0  # with a lag: truncates the weight of a step's own error
+    c_max: float = 1.0  # with a lag: truncates the weight of what comes after a step
+    corrected: bool = True  # False: as if the policy that learns had acted
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,6 +75,7 @@ class PPOCfg(SmoothCfg):
             f"{self.NAME}.", self, learning_rate=(0, 1), max_learning_rate=(0, 1), target_kl=(1e-6, 10), min_std=(0, 1)
         )
         check_fields(f"{self.NAME}.", self, limit_rate=(0, 1000), critic_first=(0, inf))
+        check_fields(f"{self.NAME}.", self, lag=(0, 1000), rho_max=(1e-3, 1e6), c_max=(1e-3, 1e6))
         for name, limit in self.limits.items():
             if not 0 < limit < inf:
                 raise ValueError(f"{self.NAME}.limits {name} = {limit}: wanted more than 0")
@@ -83,16 +94,19 @@ class PPO:
     Cfg = PPOCfg
     Policy = GaussianPolicy
     replay = None
-    lag = 0
 
     def __init__(self, groups: Mapping[str, Group], generator: torch.Generator, workers: Workers) -> None:
         self.groups, self.generator, self.workers = groups, generator, workers
         self.horizon: int = common(groups, "num_steps")
+        self.lag: int = common(groups, "lag")
         self.policies: dict[str, GaussianPolicy] = {}
         self.critics: dict[str, Critic] = {}
         for name, group in groups.items():
             net = group.network
             check_chunk(name, group)
+            if self.lag and net.chunk > 1:
+                lag = f"{group.cfg.NAME}.lag = {self.lag}"
+                raise ValueError(f"network.chunk = {net.chunk} of {name!r} with {lag}: one of the two")
             self.policies[name] = GaussianPolicy(**group.policy, init_std=net.init_std)
             others = {n: g.dims.policy + g.dims.privileged for n, g in groups.items() if n != name}
             self.critics[name] = Critic(
@@ -101,6 +115,8 @@ class PPO:
             )  # fmt: skip
         self.optimisers = {n: make_optimiser(p, self.critics[n], groups[n].cfg) for n, p in self.policies.items()}
         self.rollouts, self.limits = self.make_rollouts(), Limits(groups)
+        self.waiting: list[tuple[dict[str, Rollout], Mapping[str, Observation]]] = []  # oldest first
+        self.learned: tuple[dict[str, Rollout], dict[str, dict[str, float]]] | None = None  # and not settled yet
         self.agent_steps = 0  # taken before this update
 
     def make_rollouts(self) -> dict[str, Rollout]:
@@ -117,10 +133,21 @@ class PPO:
         return self.limits.priced(team)
 
     def ahead(self, clock: Clock) -> Callable[[], None] | None:
-        return None
+        return partial(self._learn_oldest, clock) if 0 < self.lag <= len(self.waiting) else None
 
     def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
-        return self.settled(self.rollouts, self.learn(self.rollouts, last, clock))
+        self.waiting.append((self.rollouts, on_tensors(torch.clone, last)))
+        if self.learned is None and len(self.waiting) > self.lag:
+            self._learn_oldest(clock)
+        if self.learned is None:
+            self.rollouts = self.make_rollouts()
+            return {}
+        (self.rollouts, losses), self.learned = self.learned, None
+        return self.settled(self.rollouts, losses)
+
+    def _learn_oldest(self, clock: Clock) -> None:
+        rollouts, then = self.waiting.pop(0)
+        self.learned = rollouts, self.learn(rollouts, then, clock)
 
     def learn(
         self, rollouts: Mapping[str, Rollout], last: Mapping[str, Observation], clock: Clock
@@ -191,11 +218,28 @@ class PPO:
         """
         cfg, shaped = self.groups[name].cfg, rollout.as_reward
         terminated, ended = shaped(rollout.terminated), shaped(rollout.ended)
+        if self.lag:
+            now, ratio = self._now(name, rollout, own)
+            rho, c = ratio.clamp(max=cfg.rho_max), cfg.gae_lambda * ratio.clamp(max=cfg.c_max)
+            weights = shaped(rho), shaped(c)
+            found = vtrace(rollout.reward, values, following, *weights, terminated, ended, cfg.gamma)
+            return now, *found, rho
         lam: Any = cfg.gae_lambda
         if rollout.decides is not None:  # the periods of a chunk are one step: between them there is no value
             lam = shaped(torch.where(rollout.decides.roll(-1, 0), lam, 1.0))
         found = gae(rollout.reward, values, following, terminated, ended, cfg.gamma, lam)
         return rollout.log_prob, *found, None
+
+    def _now(self, name: str, rollout: Rollout, own: Features) -> tuple[Tensor, Tensor]:
+        """Log-probabilities (T, W, N) of what was done by the policy as it is now, and their ratios to those then."""
+        policy, action = self.policies[name], rollout.action.flatten(0, 1)
+
+        def density(rows: slice) -> Tensor:
+            return log_prob(action[rows], policy.mean(sliced(own, rows)), policy.log_std, policy.driven)
+
+        now = over_rows(self.workers, density, len(action)).view_as(rollout.log_prob)
+        change = (now - rollout.log_prob) * rollout.acted  # an action that was not felt changes nothing
+        return now, change.exp() if self.groups[name].cfg.corrected else torch.ones_like(now)
 
     def _features(self, obs: Mapping[str, Any]) -> dict[str, Features]:
         return {name: policy.normaliser(obs[name]) for name, policy in self.policies.items()}
@@ -208,7 +252,8 @@ class PPO:
 
     def state_dict(self) -> dict[str, Any]:
         parts = {part: {n: value.state_dict() for n, value in held.items()} for part, held in self._parts().items()}
-        return {**parts, "limits": self.limits.state_dict()}
+        waiting = [({name: vars(rollout) for name, rollout in team.items()}, last) for team, last in self.waiting]
+        return {**parts, "limits": self.limits.state_dict(), "waiting": waiting}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for part, held in self._parts().items():
@@ -216,6 +261,12 @@ class PPO:
                 value.load_state_dict(state[part][name])
         if "limits" in state:  # which runs of an earlier version did not have
             self.limits.load_state_dict(state["limits"])
+        self.waiting = []
+        for team, last in on_tensors(lambda tensor: tensor.to(self.generator.device), state.get("waiting", [])):
+            rollouts = self.make_rollouts()
+            for name, rollout in rollouts.items():
+                vars(rollout).update(team[name])
+            self.waiting.append((rollouts, last))
 
     def start_from(self, state: Mapping[str, Any] | None) -> None:
         """The critics; RuntimeError where they are of another size."""

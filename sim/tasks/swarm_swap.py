@@ -82,7 +82,8 @@ GROUP = GroupCfg(
     randomisation=crazyflie.TEAM_VARIATION,
     training={
         "collection": {"shield": True},  # what costs a correction is not done without a shield either
-        "ppo": {"gamma": 0.98},  # a second ahead is what a crossing needs
+        # A second ahead is what a crossing needs; an update old, a rollout is learned from while the next one is flown
+        "ppo": {"gamma": 0.98, "lag": 1},
     },
     baseline=Term(geometric.fly_to_goal, {"robot": ROBOT.name}),
     shield=crazyflie.GEOFENCE,

@@ -107,7 +107,7 @@ def test_a_mixed_team_with_chunks_resumes_to_the_last_bit(tmp_path: Path, algo: 
 
 
 def test_what_cannot_be_is_said_in_one_line(tmp_path: Path):
-    for algo, more, said in (("impala", {}, "impala learns single actions"), ("sac", {"n_step": 3}, "one of the two")):
+    for algo, more, said in (("impala", {}, "with impala.lag = 1"), ("sac", {"n_step": 3}, "one of the two")):
         with pytest.raises(ValueError, match=said):
             Trainer(train_cfg(task="p", out=tmp_path, algo=algo, chunk=2, hidden=8, **more), env=PointTeam(4))
 

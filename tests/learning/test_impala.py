@@ -10,7 +10,7 @@ from small_run import train_cfg
 from test_resume import same
 
 from policies.algorithms.gae import gae
-from policies.algorithms.impala import vtrace
+from policies.algorithms.vtrace import vtrace
 from policies.checkpoint import load_checkpoint
 from policies.training.train import train
 from policies.training.trainer import Trainer
