@@ -11,7 +11,7 @@ from sim.tasks import load_task
 def test_ends_are_kept_as_they_were_seen_and_not_as_the_next_episode_begins(tmp_path):
     task = load_task("swarm-swap").changed(episode_s=0.2)  # ten control periods
     env = TeamEnv(task, 3, 0)
-    ppo = dict(num_steps=25, minibatch=64, hidden=16, peer_embed=8)
+    ppo = dict(num_steps=25, minibatch=64, hidden=16, peer_embed=8, lag=0)
     trainer = Trainer(train_cfg(out=tmp_path, num_envs=3, **ppo), env)
     step, seen = env.step, []
 

@@ -74,7 +74,7 @@ def test_learning_begins_with_the_networks_in_a_policy_file_and_its_critic_learn
 ):
     cfg = train_cfg(
         task="swarm-swap", out=tmp_path, num_envs=4, start_from=ZOO / "swarm-swap.onnx", num_steps=8, epochs=1,
-        minibatch=64, learning_rate=1e-3, critic_first=1,
+        minibatch=64, learning_rate=1e-3, critic_first=1, lag=0,
     )  # fmt: skip
     begun = Trainer(cfg)  # which compares what its policy does with the file's probes
     assert "from a policy file: crazyflie is taken over, its critic is new" in capsys.readouterr().err
