@@ -31,9 +31,7 @@ class HAPPOCfg(PPOCfg):
         if self.normalise_terms:
             raise ValueError("happo.normalise_terms = True: robots earn what the team earns, which has no terms")
         if self.lag:
-            raise ValueError(
-                f"happo.lag = {self.lag}: groups learn from what all did now, one after the other; leave it"
-            )
+            raise ValueError(f"happo.lag = {self.lag}: wanted 0, for its groups learn one after the other")
 
 
 class HAPPO(PPO):

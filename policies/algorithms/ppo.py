@@ -64,7 +64,7 @@ class PPOCfg(SmoothCfg):
     lag: int = 0  # updates between a policy that acts and the one that learns from it
     rho_max: float = 1.0  # with a lag: truncates the weight of a step's own error
     c_max: float = 1.0  # with a lag: truncates the weight of what comes after a step
-    corrected: bool = True  # False: as if the policy that learns had acted
+    corrected: bool = True  # with a lag; False: as if the policy that learns had acted
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -105,8 +105,9 @@ class PPO:
             net = group.network
             check_chunk(name, group)
             if self.lag and net.chunk > 1:
-                lag = f"{group.cfg.NAME}.lag = {self.lag}"
-                raise ValueError(f"network.chunk = {net.chunk} of {name!r} with {lag}: one of the two")
+                lag = f"{group.cfg.NAME}.lag"
+                both = f"network.chunk = {net.chunk} of {name!r} with {lag} = {self.lag}"
+                raise ValueError(f"{both}: one of the two; --{lag} 0 lets no rollout wait")
             self.policies[name] = GaussianPolicy(**group.policy, init_std=net.init_std)
             others = {n: g.dims.policy + g.dims.privileged for n, g in groups.items() if n != name}
             self.critics[name] = Critic(

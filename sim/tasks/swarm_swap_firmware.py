@@ -30,7 +30,7 @@ SWARM_SWAP_FIRMWARE = replace(
                 memory={"frames": FRAMES, "goal_offset_sum": GOAL_OFFSET_SUM},
             ),
             randomisation={**OF_MODEL, **firmware(ROBOT)},
-            training={**GROUP.training, "ppo": {**GROUP.training["ppo"], "minibatch": 2048, "init_std": 0.5, "lag": 0}},
+            training={**GROUP.training, "ppo": {"gamma": 0.98, "minibatch": 2048, "init_std": 0.5}},
             rate_loop=True,
         )
     },
