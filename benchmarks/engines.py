@@ -88,7 +88,7 @@ def _figures(task: str, engine: str, run: Worlds, first: Worlds | None) -> dict[
 
 
 def _training(task: str, engine: str, run: Worlds) -> dict[str, float]:
-    """Agent steps/s with learning, and what share of the time is physics, terms, inference and learning.
+    """Agent steps/s with learning, in turns, and what share of the time is physics, terms, inference and learning.
 
     Where rollouts are one program, that is not divided, and `of_stepped` is what the same rollout takes step by step,
     as a multiple.
@@ -99,6 +99,7 @@ def _training(task: str, engine: str, run: Worlds) -> dict[str, float]:
         cfg = TrainCfg(
             task=task,
             out=Path(folder),
+            algorithm={"lag": 0},  # at once, each would slow the other
             collection=CollectionCfg(run.num_envs),
             machine=MachineCfg(engine, run.env.device.type),
         )

@@ -86,6 +86,7 @@ def bench_updates(repeats: int, on_progress: Callable[[int], None]) -> dict[str,
                 "gradient_step_cpu_ms": 1000 * cpu_s / steps,
                 "gradient_step_wall_ms": 1000 * median(cost.wall_s for cost in some) / steps,
             }
-            for peer in costs.keys() - {"phalanx"} if side == "phalanx" else ():
-                found[f"{algo}, {side}"][f"speed_of_{peer}"] = median_ratio(costs[peer], some, "cpu_s")
+        for peer in SIDES:
+            ratio = median_ratio(costs[peer], costs["phalanx"], "cpu_s")
+            found[f"{algo}, {peer}"]["speed_of_ours"] = ratio
     return {"updates": found}

@@ -27,9 +27,10 @@ class Sizes(gymnasium.Env):
         return np.zeros(SEES, dtype=np.float32), {}
 
 
-def drawn(*shape: int) -> np.ndarray:
-    """Numbers of chance."""
-    return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
+def chance(*shapes: tuple[int, ...]) -> tuple[np.ndarray, ...]:
+    """Normally distributed numbers of each of the `shapes`, the same in every run."""
+    generator = np.random.default_rng(0)
+    return tuple(generator.standard_normal(shape, dtype=np.float32) for shape in shapes)
 
 
 def stable_baselines3(algo: str) -> Callable[[int], Any]:
@@ -47,7 +48,7 @@ def stable_baselines3(algo: str) -> Callable[[int], Any]:
     }
     if algo == "sac":
         model: Any = sb3.SAC("MlpPolicy", Sizes(), batch_size=BATCH, buffer_size=REMEMBERED, **settings)
-        seen, then, moves, reward = (drawn(REMEMBERED, 1, width) for width in (SEES, SEES, MOVES, 1))
+        seen, then, moves, reward = chance(*((REMEMBERED, 1, width) for width in (SEES, SEES, MOVES, 1)))
         for row in zip(seen, then, np.tanh(moves), reward[..., 0], strict=True):
             model.replay_buffer.add(*row, np.zeros(1), [{}])
         model.set_logger(Logger(None, []))
@@ -56,7 +57,7 @@ def stable_baselines3(algo: str) -> Callable[[int], Any]:
     size: dict[str, Any] = {"n_steps": PPO_STEPS, "batch_size": MINIBATCH, "n_epochs": EPOCHS}
     model = sb3.PPO("MlpPolicy", worlds, **size, **settings)
     buffer, policy = model.rollout_buffer, model.policy
-    for obs, reward in zip(drawn(PPO_STEPS, PPO_WORLDS, SEES), drawn(PPO_STEPS, PPO_WORLDS), strict=True):
+    for obs, reward in zip(*chance((PPO_STEPS, PPO_WORLDS, SEES), (PPO_STEPS, PPO_WORLDS)), strict=True):
         with torch.no_grad():
             action, value, density = policy(torch.as_tensor(obs))
         buffer.add(obs, action.numpy(), reward, np.zeros(PPO_WORLDS), value, density)
@@ -127,7 +128,7 @@ def skrl(algo: str) -> Callable[[int], Any]:
     agent.init()
     agent.enable_training_mode(True)
     no = torch.zeros(worlds, 1, dtype=torch.bool)
-    seen, then, reward = (torch.from_numpy(drawn(rows, worlds, width)) for width in (SEES, SEES, 1))
+    seen, then, reward = map(torch.from_numpy, chance(*((rows, worlds, width) for width in (SEES, SEES, 1))))
     for step in range(rows):
         at = {"timestep": step, "timesteps": rows}
         with torch.no_grad():

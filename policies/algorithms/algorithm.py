@@ -88,7 +88,7 @@ class Algorithm(Protocol):
     def record(self, t: int, team: Mapping[str, Experience]) -> None:
         """Keep step `t` of `horizon`; tensors that it keeps are copied."""
 
-    def ahead(self, clock: Clock) -> Callable[[], None] | None:
+    def pending_update(self, clock: Clock) -> Callable[[], None] | None:
         """What can be learned, in another thread, while the next `horizon` is recorded; None for nothing.
 
         It has to be over when `update` is called. Copies of the policies act meanwhile.

@@ -198,7 +198,7 @@ class OffPolicy:
         for name, policy in self.policies.items():
             policy.normaliser.update(team[name].obs, self.shards)
 
-    def ahead(self, clock: Clock) -> Callable[[], None] | None:
+    def pending_update(self, clock: Clock) -> Callable[[], None] | None:
         """Nothing."""
         return None
 

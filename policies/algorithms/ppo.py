@@ -133,7 +133,7 @@ class PPO:
         """The same steps with the rewards that are learned from."""
         return self.limits.priced(team)
 
-    def ahead(self, clock: Clock) -> Callable[[], None] | None:
+    def pending_update(self, clock: Clock) -> Callable[[], None] | None:
         return partial(self._learn_oldest, clock) if 0 < self.lag <= len(self.waiting) else None
 
     def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
@@ -220,7 +220,7 @@ class PPO:
         cfg, shaped = self.groups[name].cfg, rollout.as_reward
         terminated, ended = shaped(rollout.terminated), shaped(rollout.ended)
         if self.lag:
-            now, ratio = self._now(name, rollout, own)
+            now, ratio = self._log_prob_now(name, rollout, own)
             rho, c = ratio.clamp(max=cfg.rho_max), cfg.gae_lambda * ratio.clamp(max=cfg.c_max)
             weights = shaped(rho), shaped(c)
             found = vtrace(rollout.reward, values, following, *weights, terminated, ended, cfg.gamma)
@@ -231,7 +231,7 @@ class PPO:
         found = gae(rollout.reward, values, following, terminated, ended, cfg.gamma, lam)
         return rollout.log_prob, *found, None
 
-    def _now(self, name: str, rollout: Rollout, own: Features) -> tuple[Tensor, Tensor]:
+    def _log_prob_now(self, name: str, rollout: Rollout, own: Features) -> tuple[Tensor, Tensor]:
         """Log-probabilities (T, W, N) of what was done by the policy as it is now, and their ratios to those then."""
         policy, action = self.policies[name], rollout.action.flatten(0, 1)
 

@@ -18,10 +18,10 @@ from policies.shards import ALONE, Shards
 from policies.task_data import changed
 from policies.threads import Workers, single_threaded_torch
 from policies.training.beginning import begin_with
-from policies.training.beside import Beside
 from policies.training.collector import Collector
 from policies.training.config import TrainCfg
 from policies.training.nan_guard import NanGuard
+from policies.training.overlap import Overlap
 from policies.training.run_record import run_record
 from policies.training.seeds import make_generators, seed_of
 from sim.envs.team_env import TeamEnv
@@ -65,8 +65,8 @@ class Trainer:
             self.algorithm = ALGORITHMS[cfg.algo](groups, self.generators["minibatch"], self.learners)
             # On an accelerator both would wait for one another; of several shards each waits for the others in order
             at_once = self.algorithm.lag and self.device.type == "cpu" and shards.count == 1
-            self.beside = Beside(self.algorithm.policies) if at_once else None
-            self.collector.begin(self.beside.acting if self.beside else self.algorithm.policies)
+            self.overlap = Overlap(self.algorithm.policies) if at_once else None
+            self.collector.begin(self.overlap.acting if self.overlap else self.algorithm.policies)
         if cfg.total_steps <= (warm_up := getattr(self.algorithm, "warm_up", 0)):
             raise ValueError(f"steps = {cfg.total_steps}: over before learning begins, {cfg.algo}.warm_up = {warm_up}")
         self.run = run_record(cfg, env, groups, shards.count)
@@ -82,8 +82,8 @@ class Trainer:
         """End all threads."""
         self.workers.close()
         self.learners.close()
-        if self.beside:
-            self.beside.close()
+        if self.overlap:
+            self.overlap.close()
 
     @property
     def policy(self) -> Any:
@@ -105,7 +105,7 @@ class Trainer:
         """One rollout and one update; `fraction` of the training is over. Returns the iteration's numbers."""
         with single_threaded_torch(), on(self.device):
             began, clock = time.perf_counter(), Clock(fraction, self.agent_steps)
-            with self.beside.learning(self.algorithm.ahead(clock)) if self.beside else nullcontext():
+            with self.overlap.learning(self.algorithm.pending_update(clock)) if self.overlap else nullcontext():
                 outcome = self.collector.collect(self.algorithm)
                 collected = time.perf_counter()
             waited = time.perf_counter()
@@ -119,7 +119,7 @@ class Trainer:
         self.agent_steps += self.steps_per_iteration
         kept = {name: value for name, value in outcome.items() if {name, name.partition("/")[2]} & set(CURVE)}
         self.curve.append({"agent_steps": self.agent_steps, **kept})
-        learned = updated - waited + (self.beside.took_s if self.beside else 0.0)
+        learned = updated - waited + (self.overlap.took_s if self.overlap else 0.0)
         seconds = {"rollout": collected - began, **self.collector.seconds, "update": learned}
         times = {f"time/{part}_s": value for part, value in seconds.items()}
         return {**losses, **outcome, **times, "steps_per_s": self.steps_per_iteration / (updated - began)}

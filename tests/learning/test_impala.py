@@ -69,6 +69,9 @@ def test_what_is_learned_from_is_as_many_updates_old(tmp_path: Path, monkeypatch
     def watched(name, rollout, *rest):
         now, *found = once(name, rollout, *rest)
         learned.append(float((now - rollout.log_prob).abs().max()))
+        if lag:
+            weight = (now - rollout.log_prob).exp().clamp(max=1.0)
+            torch.testing.assert_close(found[-1], weight)  # of the objective
         return now, *found
 
     monkeypatch.setattr(trainer.algorithm, "targets", watched)
@@ -81,16 +84,17 @@ def test_what_is_learned_from_is_as_many_updates_old(tmp_path: Path, monkeypatch
     assert learned[0] < 1e-5 and all((change > 1e-3) == (lag > 0) for change in learned[1:])
 
 
-def test_who_learns_while_rollouts_are_collected_learns_the_same_as_who_takes_turns(tmp_path: Path):
+@pytest.mark.parametrize("algo", ["ppo", "impala"])
+def test_who_learns_while_rollouts_are_collected_learns_the_same_as_who_takes_turns(tmp_path: Path, algo: str):
     trainers = []
     for turns in (False, True):
-        cfg = train_cfg(task="p", out=tmp_path, algo="impala", limits={"effort": 0.01}, **QUICK)
+        cfg = train_cfg(task="p", out=tmp_path, algo=algo, lag=1, limits={"effort": 0.01}, **QUICK)
         trainer = Trainer(cfg, PointTeam(8))
         threads = set()
         if turns:
             trainer.collector.begin(trainer.algorithm.policies)
-            trainer.beside.close()
-            trainer.beside = None
+            trainer.overlap.close()
+            trainer.overlap = None
         improve = trainer.algorithm.improve
 
         def watched(*args, improve=improve, threads=threads):
@@ -100,7 +104,7 @@ def test_who_learns_while_rollouts_are_collected_learns_the_same_as_who_takes_tu
         trainer.algorithm.improve = watched
         for _ in range(5):
             trainer.iterate(0.0)
-        assert threads == ({"MainThread"} if turns else {"beside_0"})
+        assert threads == ({"MainThread"} if turns else {"overlap_0"})
         trainer.close()
         trainers.append(trainer.state_dict())
     for name in ("policies", "algorithm", "env", "collector", "generators"):

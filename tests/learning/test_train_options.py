@@ -13,6 +13,7 @@ import hardware
 from deploy.bundle import load_bundle
 from phalanx.cli import main
 from policies.algorithms.configurations import CONFIGURATIONS
+from policies.algorithms.happo import HAPPOCfg
 from policies.algorithms.ppo import PPOCfg
 from policies.algorithms.td3 import TD3Cfg
 from policies.checkpoint import load_checkpoint
@@ -121,6 +122,8 @@ def test_a_paper_whose_algorithm_is_a_setting_of_another_is_answered_with_its_li
         (PPOCfg, "ppo.clip", -1.0, "0.001 to 10"),
         (PPOCfg, "ppo.max_grad_norm", nan, "1e-06 to 1000000"),
         (PPOCfg, "ppo.num_steps", 0, "1 to 100000"),
+        (PPOCfg, "ppo.lag", -1, "0 to 1000"),
+        (HAPPOCfg, "happo.lag", 1, "wanted 0"),
         (TD3Cfg, "td3.learning_rate", inf, "0 to 1"),
         (TD3Cfg, "td3.target_noise", nan, "0 to 10"),
         (NetworkCfg, "network.hidden", 0, "1 to 16384"),

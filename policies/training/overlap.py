@@ -10,14 +10,14 @@ from typing import Any
 from policies.threads import single_threaded_torch
 
 
-class Beside:
+class Overlap:
     """A thread for learning, and copies of the policies that act meanwhile as they were when it began."""
 
     def __init__(self, policies: Mapping[str, Any]) -> None:
         self.acting = {name: deepcopy(policy) for name, policy in policies.items()}
         self.took_s = 0.0  # what was learned last
         self._policies = policies
-        self._thread = ThreadPoolExecutor(1, "beside")
+        self._thread = ThreadPoolExecutor(1, "overlap")
 
     @contextmanager
     def learning(self, learn: Callable[[], None] | None) -> Iterator[None]:
