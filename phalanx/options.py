@@ -71,4 +71,6 @@ def team_sizes(text: str | None) -> int | tuple[int, ...] | None:
         raise ValueError(f"robots = {text}: wanted a number, or sizes that the team grows through, such as 2-4-8")
     sizes = tuple(map(int, words))
     check_robots(*sizes)
+    if list(sizes) != sorted(set(sizes)):
+        raise ValueError(f"robots = {text}: a team grows, each size is larger than the one before")
     return sizes if len(sizes) > 1 else sizes[0]

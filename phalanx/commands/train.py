@@ -179,7 +179,11 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             )
         first = not started_by_torchrun()[0]
         files = _write_best(folder, accept_task_change) if onnx and result.finished and first else []
-        page = _write_film(folder, largest, seed) if film and files else None
+        page = (
+            _write_film(folder, largest, seed)
+            if film and files
+            else None
+        )
         if json:
             row = {**asdict(result), "policy_files": [str(file) for file in files], "film": page and str(page)}
             print_json({name: str(v) if isinstance(v, Path) else v for name, v in row.items()})

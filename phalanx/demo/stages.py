@@ -101,7 +101,7 @@ def _train(cfg: DemoCfg, update: Update) -> dict[str, Any]:
         TrainCfg(
             task=cfg.task,
             out=cfg.out / "train",
-            collection=CollectionCfg(task.num_envs),
+            collection=CollectionCfg(task.num_envs, cfg.robots),
             total_steps=task.train_steps,
             wall_budget_s=cfg.train_s,
             seed=cfg.seed,

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from itertools import pairwise
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -107,11 +106,7 @@ class TrainCfg:
         if sizes is None and ALGORITHMS[self.algo].any_team:
             said = [group.training.get(COLLECTION, {}).get("robots") for group in task.groups.values()]
             sizes = next(filter(None, said), None)
-        if not isinstance(sizes, tuple):
-            return (sizes,)
-        if any(before >= size for before, size in pairwise(sizes)):
-            raise ValueError(f"robots = {'-'.join(map(str, sizes))}: a team grows, but a size is not above that before")
-        return sizes
+        return sizes if isinstance(sizes, tuple) else (sizes,)
 
     def hyperparameters(self, group: Any, owner: str) -> tuple[NetworkCfg, Any]:
         """Network and algorithm of a `GroupCfg` (or None): defaults, then the task's, then those given here.

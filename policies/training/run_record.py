@@ -21,7 +21,7 @@ def run_record(
 ) -> dict[str, Any]:
     """Plain JSON data about a run that begins now, in `env` and those of the other `shards`, with a team that grows."""
     task = env.task
-    robots = sum(group.shape[1] for group in groups.values())
+    sizes = [sum(group.shape[1] for group in groups.values())] if len(teams) == 1 else list(teams)
     asked = cfg.collection.num_agents
     return {
         "task": task.name if task is not None else str(cfg.task),
@@ -35,8 +35,8 @@ def run_record(
         "robots": list(asked) if isinstance(asked, tuple) else asked,
         "num_envs": next(iter(groups.values())).shape[0] * shards if len(teams) == 1 else cfg.collection.num_envs,
         "shards": shards,
-        "teams": [robots] if len(teams) == 1 else list(teams),
-        "num_agents": robots,  # now; a team may grow
+        "teams": sizes,  # one after the other
+        "num_agents": sizes[-1],
         "shield": cfg.behind_shield(task) if task is not None else bool(cfg.collection.shield),
         "machine": asdict(cfg.machine)
         | {"shards": shards, "cpu": platform.processor() or platform.machine(), "system": platform.platform()},

@@ -182,7 +182,7 @@ class Trainer:
         return {
             **own,
             **({"shards": others} if others else {}),
-            "run": self.run | {"engines": self.engines, "num_agents": self.num_robots},
+            "run": self.run | {"engines": self.engines},
             "progress": {
                 "iteration": self.iteration,
                 "agent_steps": self.agent_steps,

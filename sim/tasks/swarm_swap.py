@@ -81,8 +81,7 @@ GROUP = GroupCfg(
     noise=crazyflie.NOISE,
     randomisation=crazyflie.TEAM_VARIATION,
     training={
-        # What costs a correction is not done without a shield either; four that cross soon learn to cross as eight
-        "collection": {"shield": True, "robots": (4, 8)},
+        "collection": {"shield": True},  # what costs a correction is not done without a shield either
         # A second ahead is what a crossing needs; an update old, a rollout is learned from while the next one is flown
         "ppo": {"gamma": 0.98, "lag": 1},
     },

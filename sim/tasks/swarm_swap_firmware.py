@@ -30,11 +30,8 @@ SWARM_SWAP_FIRMWARE = replace(
                 memory={"frames": FRAMES, "goal_offset_sum": GOAL_OFFSET_SUM},
             ),
             randomisation={**OF_MODEL, **firmware(ROBOT)},
-            # In turns, and of one size: neither was tried as swarm-swap has it
-            training={
-                "collection": {"shield": True},
-                "ppo": {"gamma": 0.98, "minibatch": 2048, "init_std": 0.5},
-            },
+            # In turns: it was not tried with the lag of swarm-swap
+            training={**GROUP.training, "ppo": {"gamma": 0.98, "minibatch": 2048, "init_std": 0.5}},
             rate_loop=True,
         )
     },

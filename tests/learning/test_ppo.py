@@ -171,7 +171,7 @@ def test_a_task_overrides_hyperparameters_by_name():
     with pytest.raises(ValueError, match=r"there are .*gamma.*hidden.*init_std"):  # of the network too
         resolved(gama=0.9)
     for training, says in (
-        ({"collection": {"shields": True}}, "sets collection.shields; there are robots, shield; did you mean"),
+        ({"collection": {"shields": True}}, "sets collection.shields; there are shield; did you mean"),
         ({"poo": {}}, "sets training of poo; there are .*collection.*ppo"),
     ):
         with pytest.raises(ValueError, match=says):
