@@ -98,8 +98,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
                 runs/TASK when not given.
             seed: Same seed, same run, bitwise on a CPU.
             num_envs: Worlds in parallel; as the task says when not given.
-            robots: Robots in a world, or several numbers, such as 4-8, for a team that grows as soon as it succeeds;
-                as the task says when not given.
+            robots: Robots in a world, or several numbers, such as 4-8, for a team that grows as it learns; as the
+                task says when not given.
             steps: Agent steps to train for, control periods x worlds x robots; as the task says when not given.
             wall_budget_s: End earlier, after so many seconds of training in all.
             stop_at: End earlier, once so much success, such as 0.95, is shown on held-out starts behind the shield:

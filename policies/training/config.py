@@ -97,7 +97,7 @@ class TrainCfg:
         return asks and not is_traceable(self.machine.engine or "mujoco")
 
     def teams(self, task: Any) -> tuple[int | None, ...]:
-        """Sizes that the team in training of `task` (a `TaskCfg`) grows through; (None,): it is the task's own.
+        """Sizes of the team in training of `task` (a `TaskCfg`), each for an equal share; (None,): the task's own.
 
         As asked for, or as the task says; without being asked an algorithm whose replay holds teams of one size
         learns from those of the task's own.

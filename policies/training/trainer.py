@@ -31,7 +31,6 @@ from sim.task import TaskCfg
 from sim.tasks import load_task
 
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
-GROWN_UP = 0.75  # success of a team, as of `score`, from which on it grows: sooner it learns to avoid, not to arrive
 HOW_FAR = ("total_steps", "wall_budget_s", "stop_at")  # these may differ when a run goes on,
 LEAVES = ("checkpoint_every", "keep_every", "onnx", "film", "wandb")  # and what it leaves
 
@@ -112,8 +111,7 @@ class Trainer:
     def iterate(self, fraction: float) -> dict[str, float]:
         """One rollout and one update; `fraction` of the training is over. Returns the iteration's numbers."""
         with single_threaded_torch(), on(self.device):
-            if self.stage + 1 < len(self.teams) and (score := self.score()) and score[0] >= GROWN_UP:
-                self._grow(self.stage + 1)
+            self._grow(min(int(fraction * len(self.teams)), len(self.teams) - 1))
             began, clock = time.perf_counter(), Clock(fraction, self.agent_steps)
             with self.overlap.learning(self.algorithm.pending_update(clock)) if self.overlap else nullcontext():
                 outcome = self.collector.collect(self.algorithm)
