@@ -24,7 +24,6 @@ KeyFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hin
 TrustedKeys = Annotated[tuple[str, ...], tyro.conf.arg(metavar="KEY...", help_behavior_hint="")]
 OutFolder = Annotated[Path | None, tyro.conf.arg(name="out", metavar="FOLDER", help_behavior_hint="")]
 Count = Annotated[int | None, _optional("INT")]
-TeamSizes = Annotated[str | None, _optional("INT[-INT...]")]
 Counts = Annotated[tuple[int, ...], _optional("INT...")]
 Seconds = Annotated[float | None, _optional("SECONDS")]
 Names = Annotated[tuple[str, ...], _optional("NAME...")]
@@ -60,17 +59,3 @@ def check_robots(*sizes: int | None) -> None:
     """ValueError for a team that is empty, or larger than one scene takes."""
     for size in sizes:
         check_range("robots", size, 1, LARGEST_TEAM)
-
-
-def team_sizes(text: str | None) -> int | tuple[int, ...] | None:
-    """A size, or those that a team grows through, of a word such as "4" or "2-4-8"; ValueError for another one."""
-    if text is None:
-        return None
-    words = text.split("-")
-    if not all(word.isdecimal() for word in words):
-        raise ValueError(f"robots = {text}: wanted a number, or sizes that the team grows through, such as 2-4-8")
-    sizes = tuple(map(int, words))
-    check_robots(*sizes)
-    if list(sizes) != sorted(set(sizes)):
-        raise ValueError(f"robots = {text}: a team grows, each size is larger than the one before")
-    return sizes if len(sizes) > 1 else sizes[0]

@@ -28,7 +28,7 @@ class Begun:
 
     seed: int = 0
     num_envs: int | None = None
-    robots: str | None = None  # a size of the team, or several that it grows through
+    robots: int | None = None
     steps: int | None = None
     wall_budget_s: float | None = None
     stop_at: float | None = None
@@ -86,8 +86,6 @@ def asked(args: Sequence[str]) -> Asked:
     if task not in (None, begun_with):
         raise ValueError(f"cannot resume with task {task!r}: {folder} was begun with {begun_with!r}")
     known = {**run, **run["given"], **run["machine"], "steps": run["total_steps"]}
-    sizes = known.get("robots")
-    known["robots"] = "-".join(map(str, sizes)) if isinstance(sizes, list) else sizes and str(sizes)
     begun = Begun(**{name: known[name] for name in Begun.__dataclass_fields__ if name in known})
     return Asked(begun_with, named.get("--algo", run["algo"]), begun, folder)
 

@@ -142,12 +142,6 @@ def _of_before(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def env_steps_of(content: Mapping[str, Any]) -> int:
-    """Control periods x worlds that a checkpoint's training has taken."""
-    progress = content["progress"]
-    return progress.get("env_steps", progress["agent_steps"] // content["run"]["num_agents"])  # teams did not grow once
-
-
 def renamed(state: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters of a policy of the version before, by the names that they have now."""
     out = {}

@@ -11,18 +11,7 @@ from hardware.ranges import check_range
 from phalanx import interrupt
 from phalanx.console import err, out, print_json
 from phalanx.folders import CHECKPOINT, check_out
-from phalanx.options import (
-    Count,
-    Device,
-    Engine,
-    OutFolder,
-    RunFlag,
-    Seconds,
-    TaskToTrain,
-    TeamSizes,
-    check_seed,
-    team_sizes,
-)
+from phalanx.options import Count, Device, Engine, OutFolder, RunFlag, Seconds, TaskToTrain, check_robots, check_seed
 from phalanx.progress import make_progress, time_split, training_note
 from phalanx.train_options import asked, check_is_run, check_limits, check_spelling, fields_of_task, given, usual
 
@@ -64,7 +53,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         out_dir: OutFolder = None,
         seed: int = old.seed,
         num_envs: Count = old.num_envs,
-        robots: TeamSizes = old.robots,
+        robots: Count = old.robots,
         steps: Count = old.steps,
         wall_budget_s: Seconds = old.wall_budget_s,
         stop_at: Annotated[float | None, tyro.conf.arg(metavar="SUCCESS", help_behavior_hint="")] = old.stop_at,
@@ -98,8 +87,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
                 runs/TASK when not given.
             seed: Same seed, same run, bitwise on a CPU.
             num_envs: Worlds in parallel; as the task says when not given.
-            robots: Robots in a world, or several numbers, such as 4-8, for a team that grows as it learns; as the
-                task says when not given.
+            robots: Robots in a world; as the task says when not given.
             steps: Agent steps to train for, control periods x worlds x robots; as the task says when not given.
             wall_budget_s: End earlier, after so many seconds of training in all.
             stop_at: End earlier, once so much success, such as 0.95, is shown on held-out starts behind the shield:
@@ -129,8 +117,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             fields: Numbers of the task.
         """
         check_seed(seed)
-        sizes_of_team = team_sizes(robots)
-        largest = max(sizes_of_team) if isinstance(sizes_of_team, tuple) else sizes_of_team
+        check_robots(robots)
         check_range("--steps", steps, 1)
         check_out(out_dir, folder=True)
         from policies.shards import started_by_torchrun
@@ -156,7 +143,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             algo=algo,
             algorithm={**old.algorithm, **given(args, algo, hyperparameters)},
             network={**old.network, **given(args, "network", network)},
-            collection=CollectionCfg(spec.num_envs if num_envs is None else num_envs, sizes_of_team, asked_shield),
+            collection=CollectionCfg(spec.num_envs if num_envs is None else num_envs, robots, asked_shield),
             machine=MachineCfg(engine, device, threads, shards),
             total_steps=spec.train_steps if steps is None else steps,
             wall_budget_s=wall_budget_s,
@@ -179,11 +166,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             )
         first = not started_by_torchrun()[0]
         files = _write_best(folder, accept_task_change) if onnx and result.finished and first else []
-        page = (
-            _write_film(folder, largest, seed)
-            if film and files
-            else None
-        )
+        page = _write_film(folder, robots, seed) if film and files else None
         if json:
             row = {**asdict(result), "policy_files": [str(file) for file in files], "film": page and str(page)}
             print_json({name: str(v) if isinstance(v, Path) else v for name, v in row.items()})

@@ -83,11 +83,7 @@ class Algorithm(Protocol):
     policies: Mapping[str, Any]  # group -> Policy
     horizon: int  # control periods between two updates
     lag: int  # updates between a rollout and the one that learns from it: from 1 on it may learn while one is collected
-    any_team: bool  # whether the team may grow while it learns, see `regroup`
     replay: Any  # a `Replay`, which is written in segments beside checkpoints; None of what learns on policy
-
-    def regroup(self, groups: Mapping[str, Group]) -> None:
-        """Learn from now on from teams of other sizes; only of what has `any_team`."""
 
     def record(self, t: int, team: Mapping[str, Experience]) -> None:
         """Keep step `t` of `horizon`; tensors that it keeps are copied."""

@@ -168,7 +168,7 @@ class OffPolicy:
     """See `Algorithm`. All groups learn from the same control steps of one replay."""
 
     Learner: type[Learner]
-    lag, any_team = 0, False  # its replay holds teams of one size
+    lag = 0
 
     def __init__(self, groups: Mapping[str, Group], generator: torch.Generator, workers: Workers) -> None:
         shared = ("num_steps", "gamma", "n_step", "batch", "updates", "replay", "warm_up", "delay", "critic")

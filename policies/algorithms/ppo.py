@@ -93,7 +93,6 @@ class PPO:
 
     Cfg = PPOCfg
     Policy = GaussianPolicy
-    any_team = True
     replay = None
 
     def __init__(self, groups: Mapping[str, Group], generator: torch.Generator, workers: Workers) -> None:
@@ -125,10 +124,6 @@ class PPO:
         """Room for one iteration's experience of every group."""
         return {name: Rollout(self.horizon, group) for name, group in self.groups.items()}
 
-    def regroup(self, groups: Mapping[str, Group]) -> None:
-        self.groups = groups
-        self.rollouts = self.make_rollouts()
-
     def record(self, t: int, team: Mapping[str, Experience]) -> None:
         team = self.earned(team)
         for name, rollout in self.rollouts.items():
@@ -148,10 +143,8 @@ class PPO:
         if self.learned is None:
             self.rollouts = self.make_rollouts()
             return {}
-        (used, losses), self.learned = self.learned, None
-        as_now = all(used[name].reward.shape[1:3] == group.shape for name, group in self.groups.items())
-        self.rollouts = used if as_now else self.make_rollouts()  # the team may have grown since
-        return self.settled(used, losses)
+        (self.rollouts, losses), self.learned = self.learned, None
+        return self.settled(self.rollouts, losses)
 
     def _learn_oldest(self, clock: Clock) -> None:
         rollouts, then = self.waiting.pop(0)

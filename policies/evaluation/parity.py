@@ -12,7 +12,7 @@ from deploy.bundle import Bundle
 from deploy.contract import Contract
 from deploy.contract.tensor_specs import sees_correction
 from deploy.runtime import PolicyRuntime
-from policies.checkpoint import env_steps_of, load_checkpoint
+from policies.checkpoint import load_checkpoint
 from policies.evaluation.evaluate import HELD_OUT_SEED
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.evaluation.trained import controllers_of, trained_task
@@ -87,7 +87,7 @@ def _other_origin(contract: Contract, content: Mapping[str, Any], run_dir: Path)
         raise ValueError(
             f"the file was not made from {run_dir}: it is for task {contract.task!r}, the run for {task!r}"
         )
-    steps = env_steps_of(content)
+    steps = content["progress"]["agent_steps"] // run["num_agents"]
     found = [
         f"seed {s}, {n:,} environment steps, saved {t}"
         for s, n, t in (

@@ -12,7 +12,6 @@ from deploy.contract import Contract, MemorySpec, Provenance, TeamSpec, make_pla
 from deploy.contract.tensor_specs import CORRECTION, MEMORY_OUTPUT_SUFFIX, PEER_INPUTS
 from deploy.shield import make_shield_params
 from hardware import load_robot
-from policies.checkpoint import env_steps_of
 from policies.evaluation.policy_runner import TeamRunner, TorchRunner, graph_inputs
 from policies.evaluation.trained import chosen_group, load_trained
 from policies.export.graph import GraphController, step_function, to_onnx
@@ -201,7 +200,7 @@ def _provenance(task: TaskCfg, content: Mapping[str, Any]) -> Provenance:
         phalanx_version=run["versions"].get("phalanx", now.pop("phalanx")),
         task_config=data["config"] if data is not None else describe(task),
         seed=run["seed"],
-        env_steps=env_steps_of(content),
+        env_steps=content["progress"]["agent_steps"] // run["num_agents"],
         trained_at_utc=content["saved_at_utc"],
         git_commit=git["commit"],
         versions={name: value for name, value in (run["versions"] or now).items() if name != "phalanx"},

@@ -26,18 +26,10 @@ Acts = Mapping[str, tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]]  # grou
 class Collector:
     """Owns the environment, what is seen, the memory of the policies and the numbers of the episodes."""
 
-    def __init__(
-        self,
-        env: Any,
-        seed: int,
-        generator: torch.Generator,
-        workers: Workers,
-        guard: NanGuard,
-        difficulty: Tensor | None = None,
-    ) -> None:
-        """`generator` is what actions are drawn with; the curriculum begins with a `difficulty` if one is given."""
+    def __init__(self, env: Any, seed: int, generator: torch.Generator, workers: Workers, guard: NanGuard) -> None:
+        """`generator` is what actions are drawn with."""
         self.env, self.generator, self.workers, self.guard = env, generator, workers, guard
-        self.obs: dict[str, Observation] = env.reset(seed, **({} if difficulty is None else {"difficulty": difficulty}))
+        self.obs: dict[str, Observation] = env.reset(seed)
         env.stagger()
         self.memory: dict[str, dict[str, Tensor]] = {name: {} for name in self.obs}
         self.programs: dict[int, JittedRollout | None] = {}  # by length

@@ -16,7 +16,7 @@ from policies.training.logs import check_wandb
 from sim.physics import is_traceable
 
 COLLECTION = "collection"  # beside the algorithms in `GroupCfg.training`: how their experience is collected
-OF_COLLECTION = ("shield", "robots")  # what a task says of it
+OF_COLLECTION = ("shield",)  # what a task says of it
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,11 @@ class CollectionCfg:
     """How experience is collected."""
 
     num_envs: int = 512  # worlds in parallel
-    num_agents: int | tuple[int, ...] | None = None  # robots in a world; several: see `TrainCfg.teams`
+    num_agents: int | None = None  # robots in a world; None: as the task says
     shield: bool | None = None  # train behind the safety filter; None: see `TrainCfg.behind_shield`
 
     def __post_init__(self) -> None:
-        check_fields("", self, num_envs=(1, 1_000_000))
-        for size in self.num_agents if isinstance(self.num_agents, tuple) else (self.num_agents,):
-            check_range("num_agents", size, 1, inf)
+        check_fields("", self, num_envs=(1, 1_000_000), num_agents=(1, inf))
 
 
 @dataclass(frozen=True)
@@ -95,18 +93,6 @@ class TrainCfg:
             return self.collection.shield
         asks = any(group.training.get(COLLECTION, {}).get("shield", False) for group in task.groups.values())
         return asks and not is_traceable(self.machine.engine or "mujoco")
-
-    def teams(self, task: Any) -> tuple[int | None, ...]:
-        """Sizes of the team in training of `task` (a `TaskCfg`), each for an equal share; (None,): the task's own.
-
-        As asked for, or as the task says; without being asked an algorithm whose replay holds teams of one size
-        learns from those of the task's own.
-        """
-        sizes = self.collection.num_agents
-        if sizes is None and ALGORITHMS[self.algo].any_team:
-            said = [group.training.get(COLLECTION, {}).get("robots") for group in task.groups.values()]
-            sizes = next(filter(None, said), None)
-        return sizes if isinstance(sizes, tuple) else (sizes,)
 
     def hyperparameters(self, group: Any, owner: str) -> tuple[NetworkCfg, Any]:
         """Network and algorithm of a `GroupCfg` (or None): defaults, then the task's, then those given here.

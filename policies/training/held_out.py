@@ -25,7 +25,7 @@ def look(trainer: Trainer, on_share: Callable[[float], None]) -> None:
     been flown.
     """
     asked, score = trainer.cfg.stop_at, trainer.score()
-    if asked is None or score is None or score[0] < PROMISING * asked or trainer.stage < len(trainer.teams) - 1:
+    if asked is None or score is None or score[0] < PROMISING * asked:
         return
     trainer.looks += 1
     shown = 0.0
@@ -39,7 +39,7 @@ def look(trainer: Trainer, on_share: Callable[[float], None]) -> None:
 def _successes(trainer: Trainer, starts: int, on_share: Callable[[float], None]) -> int:
     """Of the team behind the shield."""
     env, cfg, steps = trainer.collector.env, trainer.cfg, count(1)
-    engine, device, robots = cfg.machine.engine or "mujoco", cfg.machine.device, trainer.teams[-1]
+    engine, device, robots = cfg.machine.engine or "mujoco", cfg.machine.device, cfg.collection.num_agents
     policies = trainer.algorithm.policies.items()
     before = global_rng_state()
     try:

@@ -3,7 +3,7 @@
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -16,13 +16,10 @@ from policies.training.config import TrainCfg
 from sim.physics import packages_of
 
 
-def run_record(
-    cfg: TrainCfg, env: Any, groups: Mapping[str, Group], shards: int = 1, teams: Sequence[int | None] = (None,)
-) -> dict[str, Any]:
-    """Plain JSON data about a run that begins now, in `env` and those of the other `shards`, with a team that grows."""
+def run_record(cfg: TrainCfg, env: Any, groups: Mapping[str, Group], shards: int = 1) -> dict[str, Any]:
+    """Plain JSON data about a run that begins now, in `env` and those of the other `shards`."""
     task = env.task
-    sizes = [sum(group.shape[1] for group in groups.values())] if len(teams) == 1 else list(teams)
-    asked = cfg.collection.num_agents
+    robots = sum(group.shape[1] for group in groups.values())
     return {
         "task": task.name if task is not None else str(cfg.task),
         "from": cfg.task if isinstance(cfg.task, str) else None,  # how to find the task again
@@ -32,11 +29,10 @@ def run_record(
         "algorithm": {name: asdict(group.cfg) for name, group in groups.items()},
         "network": {name: asdict(group.network) for name, group in groups.items()},
         "given": {"algorithm": dict(cfg.algorithm), "network": dict(cfg.network)},  # on top of what the task says
-        "robots": list(asked) if isinstance(asked, tuple) else asked,
-        "num_envs": next(iter(groups.values())).shape[0] * shards if len(teams) == 1 else cfg.collection.num_envs,
+        "robots": cfg.collection.num_agents,
+        "num_envs": next(iter(groups.values())).shape[0] * shards,
         "shards": shards,
-        "teams": sizes,  # one after the other
-        "num_agents": sizes[-1],
+        "num_agents": robots,
         "shield": cfg.behind_shield(task) if task is not None else bool(cfg.collection.shield),
         "machine": asdict(cfg.machine)
         | {"shards": shards, "cpu": platform.processor() or platform.machine(), "system": platform.platform()},

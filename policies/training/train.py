@@ -165,7 +165,7 @@ def _train(
         path=path,
         return_curve=trainer.curve,
         wall_s=wall_s,
-        env_steps=trainer.env_steps,
+        env_steps=trainer.agent_steps // trainer.num_robots,
         agent_steps=trainer.agent_steps,
         steps_per_s=(trainer.agent_steps - before) / max(wall_s, 1e-9),
         finished=done,

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,7 +11,8 @@ import torch
 
 from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import Clock, Group
-from policies.checkpoint import global_rng_state, load_weights, restore_global_rng
+from policies.checkpoint import CheckpointError, global_rng_state, load_weights, restore_global_rng
+from policies.evaluation.trained import check_same_task
 from policies.networks.history import as_first_seen
 from policies.shards import ALONE, Shards
 from policies.task_data import changed
@@ -22,12 +23,10 @@ from policies.training.config import TrainCfg
 from policies.training.nan_guard import NanGuard
 from policies.training.overlap import Overlap
 from policies.training.run_record import run_record
-from policies.training.same_run import check_same_run
 from policies.training.seeds import make_generators, seed_of
 from sim.envs.team_env import TeamEnv
 from sim.mirror import of_group
 from sim.physics import on
-from sim.task import TaskCfg
 from sim.tasks import load_task
 
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
@@ -49,10 +48,7 @@ class Trainer:
         np.random.seed(world_seed % 2**32)
         self.engine = cfg.machine.engine or "mujoco"
         self.engines = [self.engine]  # all that the run has seen
-        task = _task_of(cfg) if env is None else env.task
-        self.teams = (None,) if env is not None else cfg.teams(task)  # sizes, one after the other
-        self.stage = 0  # which of them it is
-        env = _env_of(cfg, task, shards.count, self.teams, 0) if env is None else env
+        env = _env_of(cfg, shards.count) if env is None else env
         self.device = env.device
         if shards.count > 1 and self.device.type != "cpu":
             raise ValueError(f"device = {self.device}: {shards.count} shards learn on the CPU; give --device cpu")
@@ -65,22 +61,19 @@ class Trainer:
         self.collector = Collector(env, world_seed, self.generators["action"], self.workers, self.guard)
         with on(self.device), torch.random.fork_rng(), single_threaded_torch():
             torch.manual_seed(seed_of(cfg.seed, "network"))
-            groups = self._groups()
+            groups = {name: self._group(name, obs) for name, obs in self.collector.obs.items()}
             self.algorithm = ALGORITHMS[cfg.algo](groups, self.generators["minibatch"], self.learners)
             # On an accelerator both would wait for one another; of several shards each waits for the others in order
             at_once = self.algorithm.lag and self.device.type == "cpu" and shards.count == 1
             self.overlap = Overlap(self.algorithm.policies) if at_once else None
-            self._begin_to_act()
-        if len(self.teams) > 1 and not self.algorithm.any_team:
-            sizes = "-".join(map(str, self.teams))
-            raise ValueError(f"robots = {sizes}: {cfg.algo} learns from teams of one size; give one")
+            self.collector.begin(self.overlap.acting if self.overlap else self.algorithm.policies)
         if cfg.total_steps <= (warm_up := getattr(self.algorithm, "warm_up", 0)):
             raise ValueError(f"steps = {cfg.total_steps}: over before learning begins, {cfg.algo}.warm_up = {warm_up}")
-        self.run = run_record(cfg, env, groups, shards.count, self.teams)
+        self.run = run_record(cfg, env, groups, shards.count)
         if cfg.start_from is not None and not cfg.resume:  # a resumed run has networks of its own
             begin_with(cfg.start_from, self.algorithm, self.run, env.task, not shards.index)
         self.curve: list[dict[str, float]] = []
-        self.iteration = self.agent_steps = self.env_steps = 0
+        self.iteration = self.agent_steps = 0
         self.best: list[float] | None = None  # of `score`, so far
         self.shown, self.looks = 0.0, 0  # success on held-out starts, and how often they were flown, see `held_out`
         self.wall_s = 0.0  # of training, over all processes of the run
@@ -111,7 +104,6 @@ class Trainer:
     def iterate(self, fraction: float) -> dict[str, float]:
         """One rollout and one update; `fraction` of the training is over. Returns the iteration's numbers."""
         with single_threaded_torch(), on(self.device):
-            self._grow(min(int(fraction * len(self.teams)), len(self.teams) - 1))
             began, clock = time.perf_counter(), Clock(fraction, self.agent_steps)
             with self.overlap.learning(self.algorithm.pending_update(clock)) if self.overlap else nullcontext():
                 outcome = self.collector.collect(self.algorithm)
@@ -125,29 +117,12 @@ class Trainer:
             updated = time.perf_counter()
         self.iteration += 1
         self.agent_steps += self.steps_per_iteration
-        self.env_steps += self.steps_per_iteration // self.num_robots
         kept = {name: value for name, value in outcome.items() if {name, name.partition("/")[2]} & set(CURVE)}
         self.curve.append({"agent_steps": self.agent_steps, **kept})
         learned = updated - waited + (self.overlap.took_s if self.overlap else 0.0)
         seconds = {"rollout": collected - began, **self.collector.seconds, "update": learned}
         times = {f"time/{part}_s": value for part, value in seconds.items()}
-        size = {"robots": self.num_robots} if len(self.teams) > 1 else {}
-        return {**losses, **outcome, **times, **size, "steps_per_s": self.steps_per_iteration / (updated - began)}
-
-    def _grow(self, stage: int) -> None:
-        """From the size of the team that `stage` has on, in new worlds; what was learned stays."""
-        if stage <= self.stage:
-            return
-        self.stage, before = stage, self.collector
-        env = _env_of(self.cfg, before.env.task, self.shards.count, self.teams, stage)
-        seed = seed_of(self.cfg.seed, f"environment of stage {stage}", shard=self.shards.index)
-        self.collector = Collector(env, seed, before.generator, self.workers, self.guard, before.env.difficulty.mean())
-        self.algorithm.regroup(self._groups())
-        self._begin_to_act()
-        self.best = None  # was of smaller teams
-
-    def _begin_to_act(self) -> None:
-        self.collector.begin(self.overlap.acting if self.overlap else self.algorithm.policies)
+        return {**losses, **outcome, **times, "steps_per_s": self.steps_per_iteration / (updated - began)}
 
     def score(self) -> list[float] | None:
         """How good the policies are: success over the last whole episode of every world, then the return.
@@ -184,8 +159,6 @@ class Trainer:
             "progress": {
                 "iteration": self.iteration,
                 "agent_steps": self.agent_steps,
-                "env_steps": self.env_steps,
-                "stage": self.stage,
                 "curve": self.curve,
                 "best": self.best,
                 "shown": self.shown,
@@ -213,11 +186,10 @@ class Trainer:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on exactly where `state_dict` was taken; CheckpointError when this is another run's checkpoint."""
-        check_same_run(state, self)
+        self._check_same_run(state)
         for name, policy in self.algorithm.policies.items():
             load_weights(policy, state["policies"][name]["state"], name)
         own = state["shards"][self.shards.index - 1] if self.shards.index else state
-        self._grow(state["progress"].get("stage", 0))
         learned = dict(state["algorithm"])
         if self.algorithm.replay is not None:
             learned["replay"] = own["replay"] if self.shards.index else learned["replay"]
@@ -226,7 +198,6 @@ class Trainer:
         progress, made_on = state["progress"], state["made_on"]
         self.curve = list(progress["curve"])
         self.iteration, self.agent_steps = progress["iteration"], progress["agent_steps"]
-        self.env_steps = progress.get("env_steps", self.agent_steps // self.num_robots)
         self.best, self.shown, self.looks = progress.get("best"), progress.get("shown", 0.0), progress.get("looks", 0)
         self.wall_s = state.get("wall_s", 0.0)
         self.engines = list(dict.fromkeys([*state["run"]["engines"], self.engine]))
@@ -249,8 +220,36 @@ class Trainer:
             self.collector.restart(seed, own["env"].difficulty)
         restore_global_rng(own["rng"])
 
-    def _groups(self) -> dict[str, Group]:
-        return {name: self._group(name, obs) for name, obs in self.collector.obs.items()}
+    def _check_same_run(self, state: Mapping[str, Any]) -> None:
+        """CheckpointError where what is asked for is not what the checkpoint was made with."""
+        if "run" not in state:
+            raise CheckpointError("the checkpoint is of an earlier version, which can be exported but not resumed")
+        if state["generators"].keys() != self.generators.keys():
+            raise CheckpointError(
+                "the checkpoint is of an earlier version, with one generator for all draws: it can be exported, or "
+                "begun with by --start-from, but not resumed"
+            )
+        saved, asked = {"shards": 1, **state["run"]}, self.run  # of before there were shards
+        if saved["task_data"] is not None and self.collector.env.task is not None and not self.cfg.accept_task_change:
+            check_same_task(saved, self.collector.env.task, "go on all the same by --accept-task-change")
+        if state["policies"].keys() != self.algorithm.policies.keys():
+            now, then = (", ".join(groups) for groups in (self.algorithm.policies, state["policies"]))
+            raise CheckpointError(f"cannot resume with groups {now}: the checkpoint was made with {then}")
+        for name in ("shards", "task", "algo", "seed", "num_envs", "num_agents", "shield"):
+            if saved[name] != asked[name]:
+                option = {"num_agents": "robots"}.get(name, name)
+                raise CheckpointError(
+                    f"cannot resume with {option} = {asked[name]!r}: the checkpoint was made with {saved[name]!r}"
+                )
+        for part in ("network", "algorithm"):
+            changed = {
+                f"{field} = {value!r} (there {then!r})": None
+                for name, values in asked[part].items()
+                for field, value in values.items()
+                if (then := saved[part].get(name, {}).get(field, value)) != value  # a new one is as it is now
+            }
+            if changed:
+                raise CheckpointError(f"cannot resume with other values than the checkpoint's: {', '.join(changed)}")
 
     def _group(self, name: str, obs: Any) -> Group:
         """What an algorithm has to know of the group `name`; an environment may have no task."""
@@ -273,27 +272,16 @@ class Trainer:
         return {part: (list(flip.index), list(flip.sign)) for part, flip in of_group(group).items()}
 
 
-def _task_of(cfg: TrainCfg) -> TaskCfg:
-    return changed(load_task(cfg.task) if isinstance(cfg.task, str) else cfg.task, cfg.task_changes)
-
-
-def _env_of(cfg: TrainCfg, task: TaskCfg, shards: int, teams: Sequence[int | None], stage: int) -> TeamEnv:
-    """The environment of one of `shards` that share the worlds, for the size of the team that `stage` has.
-
-    Where `teams` has several, worlds are so many that there are always as many robots in all as in `num_envs` worlds
-    of the task's own team: an iteration is always as many agent steps.
-    """
+def _env_of(cfg: TrainCfg, shards: int) -> Any:
+    """The environment of one of `shards` that share the worlds."""
+    task = changed(load_task(cfg.task) if isinstance(cfg.task, str) else cfg.task, cfg.task_changes)
     collection, machine = cfg.collection, cfg.machine
-    worlds, size = collection.num_envs, teams[stage]
     options: Any = {
         "shield": cfg.behind_shield(task),
         "curriculum": True,
         "engine": machine.engine or "mujoco",
         "device": machine.device,
     }
-    if worlds % shards:
-        raise ValueError(f"num_envs = {worlds}: wanted a multiple of the {shards} shards")
-    worlds = worlds // shards
-    if len(teams) > 1 and size is not None:
-        worlds = max(1, worlds * sum(group.num_agents for group in task.groups.values()) // size)
-    return TeamEnv(task, worlds, cfg.seed, num_agents=size, **options)
+    if collection.num_envs % shards:
+        raise ValueError(f"num_envs = {collection.num_envs}: wanted a multiple of the {shards} shards")
+    return TeamEnv(task, collection.num_envs // shards, cfg.seed, num_agents=collection.num_agents, **options)
