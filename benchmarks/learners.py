@@ -57,7 +57,7 @@ class Ours:
         """See `Learner`."""
         until = self.trainer.agent_steps + steps
         while self.trainer.agent_steps < until:
-            self.trainer.iterate(0.0)
+            self.trainer.iterate(min(self.trainer.agent_steps / self.task.train_steps, 1.0))
         return self.trainer.agent_steps
 
     def policy(self) -> PolicyRunner:

@@ -5,7 +5,7 @@ from math import pi
 import torch
 
 from sim.baselines import geometric
-from sim.task import Draw, GroupCfg, ObservationCfg, Start, TaskCfg
+from sim.task import Curriculum, Draw, GroupCfg, ObservationCfg, Start, TaskCfg
 from sim.tasks.parts import crazyflie
 from sim.tasks.parts.crazyflie import COLLISION_M, ELLIPSOID, ROBOT, SPACE
 from sim.terms import RewardTerm, Term, observations, rewards, terminations
@@ -16,6 +16,9 @@ LARGEST_TEAM = 16  # on the widest circle, 2.2 m, that leaves 0.3 m to the walls
 
 def starts(draw: Draw) -> dict[str, Start]:
     """Robots spread over a circle of random radius and phase, at random heights and headings; goals opposite.
+
+    While they learn, robots of some worlds begin on the circle nearer their goals, all of a world by the same angle:
+    what a goal is worth is known from the first step on, and the way around the circle becomes that through its middle.
 
     The circle widens with the team, so that neighbours start at least 0.44 m apart. ValueError for a team that it would
     take out of the space.
@@ -29,10 +32,11 @@ def starts(draw: Draw) -> dict[str, Start]:
     angle = 2 * pi * torch.arange(robots) / robots + uniform(0.0, 2 * pi, 1) + uniform(-jitter, jitter, robots)
     height, goal_height = uniform(0.9, 1.5, robots), uniform(0.9, 1.5, robots)
     x, y = radius * angle.cos(), radius * angle.sin()
+    nearer = angle + pi * (1.0 - draw.difficulty[:, None]) * uniform(0.0, 1.0, 1)
     yaw = uniform(-pi, pi, robots)
     return {
         ROBOT.name: Start(
-            pos=torch.stack([x, y, height], dim=-1),
+            pos=torch.stack([radius * nearer.cos(), radius * nearer.sin(), height], dim=-1),
             quat=about_vertical(yaw),
             lin_vel=uniform(-0.2, 0.2, robots, 3),
             command={"goal_pos": torch.stack([-x, -y, goal_height], dim=-1)},
@@ -70,7 +74,7 @@ GROUP = GroupCfg(
         "speeding": RewardTerm(rewards.speeding, {"limit_m_s": 1.8}, weight=-0.5),
         "action_change": RewardTerm(rewards.action_change, weight=-0.05),
         "spin": RewardTerm(rewards.spin, weight=-0.005),
-        "correction": RewardTerm(rewards.correction, {"scale": 1.0}, weight=-0.5),
+        "correction": RewardTerm(rewards.correction, {"scale": 1.0}, weight=-2.0),
         "failed": RewardTerm(rewards.failed, {"separation_m": COLLISION_M, **SPACE}, weight=-10.0),
     },
     terminations={
@@ -95,6 +99,7 @@ SWARM_SWAP = TaskCfg(
     episode_s=8.0,
     episode_robots=8,  # more have a longer way, and queue before the middle
     success_hold_s=1.0,
+    curriculum=Curriculum(up=0.34, down=0.1),
     groups={ROBOT.name: GROUP},
     starts=starts,
     num_envs=384,  # of 512 some seeds learn too late, of 256 all need their shields more
