@@ -1,6 +1,5 @@
 """Where results go and runs lie: looked at before any work is done for them."""
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hardware.names import nearest_path
-from policies.records import RECORD
+from policies.records import RECORD, load_record
 
 CHECKPOINT = "checkpoint.pt"  # as in `policies.checkpoint`, which takes seconds to import
 LEAST_FREE = 100e6  # bytes: the bag of a short flight of a large team, with logs
@@ -38,13 +37,9 @@ def check_out(path: Path | None, folder: bool = False) -> None:
         raise ValueError(f"out = {path}: {above} cannot be written")
 
 
-def read_record(run: Path) -> dict[str, Any]:
-    """What the run in a folder was begun with; ValueError where its file is damaged."""
-    try:
-        record: dict[str, Any] = json.loads((run / RECORD).read_text())
-    except ValueError as error:
-        raise ValueError(f"{run / RECORD}: is damaged: {error}") from error
-    return record
+def read_record(run: Path, needed: Iterable[str] = ("algorithm",)) -> dict[str, Any]:
+    """What the run in a folder was begun with; ValueError where its file is damaged, or lacks what is `needed`."""
+    return load_record(run / RECORD, needed)
 
 
 def check_files_out(run: Path, group: str | None, path: Path | None) -> None:

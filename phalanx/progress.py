@@ -151,12 +151,20 @@ def training_note(numbers: dict[str, float]) -> str:
 
 
 def time_split(numbers: dict[str, float]) -> str:
-    """Where the time of an iteration went, in percent: physics, all else of the environment, inference, learning."""
-    whole = numbers["time/rollout_s"] + numbers["time/update_s"]
+    """Where the time of an iteration went, in percent: physics, all else of the environment, inference, learning.
+
+    What is learned beside the next rollout is a share of its own: "learn 95 % at once".
+    """
+    rollout, update = numbers["time/rollout_s"], numbers["time/update_s"]
+    at_once = numbers.get("time/at_once_s", 0.0)
+    whole = rollout + update - at_once
     named = {"physics": "physics", "terms": "terms", "infer": "inference"}  # short, to be whole at 80 columns
     if "time/physics_s" not in numbers:  # one program does all of it
         named = {"rollout": "rollout"}
     shares = {name: numbers[f"time/{part}_s"] / whole for name, part in named.items()}
+    if at_once:
+        shown = " ".join(f"{name} {100 * share:.0f}" for name, share in shares.items())
+        return f"{shown} %, learn {100 * update / whole:.0f} % at once"
     shares["learn"] = 1.0 - sum(shares.values())
     return " ".join(f"{name} {100 * share:.0f}" for name, share in shares.items()) + " %"
 

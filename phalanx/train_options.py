@@ -81,7 +81,7 @@ def asked(args: Sequence[str]) -> Asked:
         return Asked(task, named.get("--algo", "ppo"), Begun(), folder)  # which is refused when its work is to begin
     if Path(named.get("--out", folder)) != folder:
         raise ValueError(f"--out {named['--out']}: a run goes on in its own folder, {folder}")
-    run = read_record(folder)
+    run = read_record(folder, ("from", "task", "algo", "given", "machine", "total_steps"))
     begun_with = run["from"] or run["task"]
     if task not in (None, begun_with):
         raise ValueError(f"cannot resume with task {task!r}: {folder} was begun with {begun_with!r}")

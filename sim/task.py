@@ -133,6 +133,9 @@ class Curriculum:
     up: float = 0.1
     down: float = 0.05
 
+    def __post_init__(self) -> None:
+        check_fields("curriculum.", self, initial=(0, 1), up=(0, 1), down=(0, 1))
+
 
 @dataclass(frozen=True, kw_only=True)
 class GroupCfg:

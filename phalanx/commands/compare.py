@@ -30,7 +30,7 @@ def compare(
 
     Args:
         runs: Folders of runs, or of several runs as `phalanx sweep` makes them.
-        of: A column of progress.csv; success_rate, or mean_return where no run has one yet, when not given.
+        of: A column of progress.csv; success_rate, or mean_return where no run has had success yet, when not given.
         reach: Value of it whose first time is looked for; 0.9 of a rate, none of others, when not given.
         out_file: Picture of the curves to draw, .png, .svg or .pdf.
     """

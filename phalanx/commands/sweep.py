@@ -249,7 +249,8 @@ def _show(sweep: "Sweep", json: bool) -> None:
         print_json({"runs": states, **found.as_data()})
         return
     show_curves(found)
-    out.print(f"next: phalanx verify {sweep.folder}/RUN")
+    best = max(found.curves, key=lambda curve: curve.middle[-1])
+    out.print(f"next: phalanx verify {best.folders[0]}")
 
 
 def _show_answers(sweep: "Sweep", json: bool) -> None:

@@ -85,7 +85,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             subject: Which task; see `phalanx tasks`. Or module:NAME, a TaskCfg of your own.
             out_dir: Folder of the run: checkpoints (the last, and the best so far), progress.csv, TensorBoard logs;
                 runs/TASK when not given.
-            seed: Same seed, same run, bitwise on a CPU.
+            seed: Same seed and --threads, same run, bitwise on a CPU.
             num_envs: Worlds in parallel; as the task says when not given.
             robots: Robots in a world; as the task says when not given.
             steps: Agent steps to train for, control periods x worlds x robots; as the task says when not given.
@@ -112,7 +112,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             json: Print the result as JSON on stdout.
             algo: Algorithm: dsact, happo, hasac, impala, ppo, sac, td3, vdn. Names of papers that are settings of
                 these, such as mappo or ddpg, are answered with their options.
-            hyperparameters: Of the algorithm, see docs/algorithms.md; --ppo.critic team is MAPPO.
+            hyperparameters: Of the algorithm, see docs/algorithms.md.
             network: Sizes of policy and critics.
             fields: Numbers of the task.
         """
@@ -172,6 +172,10 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             print_json({name: str(v) if isinstance(v, Path) else v for name, v in row.items()})
         else:
             err.print(result.message)
+            for file in files:
+                err.print(f"policy file of the best: {file}", markup=False)
+            if onnx and result.finished and first and not files:
+                err.print("no best policies yet, and no files of them: not every world has ended a whole episode")
             if page:
                 err.print(f"an episode of the best: {page}", markup=False)
             out.print(f"next: phalanx verify {folder}" if files else f"next: phalanx export {folder}")

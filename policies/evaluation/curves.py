@@ -11,7 +11,7 @@ import numpy as np
 
 from hardware.names import nearest
 from policies.checkpoint import CheckpointError
-from policies.records import find_records
+from policies.records import find_records, load_record
 from policies.training.progress import read_progress
 
 POINTS = 100  # of a curve
@@ -63,7 +63,7 @@ def read_runs(paths: Iterable[Path]) -> list[Run]:
     """The runs in folders, each that of a run or of several; ValueError where there is none."""
     found: list[Run] = []
     for record in find_records(paths):
-        run = json.loads(record.read_text())
+        run = load_record(record, ("algo", "algorithm", "network", "seed"))
         found.append(Run(record.parent, _settings(run), run["seed"], read_progress(record.parent)))
     return found
 
@@ -76,7 +76,7 @@ def compare(runs: Sequence[Run], of: str | None = None, reach: float | None = No
     interval over seeds would take one training for two.
     """
     columns = {name: None for run in runs for row in run.rows for name in row}
-    of = of or (OF if OF in columns else ELSE)
+    of = of or (OF if any(row.get(OF, 0.0) > 0.0 for run in runs for row in run.rows) else ELSE)
     if of not in columns:
         known = ", ".join(columns) or "no numbers yet"
         raise CheckpointError(f"no run has {of!r}; there are {known}{nearest(of, columns)}")
@@ -87,7 +87,9 @@ def compare(runs: Sequence[Run], of: str | None = None, reach: float | None = No
             members = groups.setdefault(json.dumps(run.settings, sort_keys=True), [])
             if twin := next((other for other in members if other.seed == run.seed), None):
                 both = f"{twin.folder} and {run.folder} have the same settings and seed {run.seed}"
-                raise CheckpointError(f"{both}, so they are one training twice: leave one of them out")
+                far = " and ".join(f"{int(each.rows[-1]['agent_steps']):,}" for each in (twin, run))
+                why = "an interval over seeds counts a seed once"
+                raise CheckpointError(f"{both} ({far} agent steps): {why}; leave one of them out")
             members.append(run)
     differ = _differing([members[0].settings for members in groups.values()])
     curves = [_curve(_label(members[0].settings, differ), members, of, reach) for members in groups.values()]

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,7 +35,7 @@ class Collector:
         self.memory: dict[str, dict[str, Tensor]] = {name: {} for name in self.obs}
         self.programs: dict[int, JittedRollout | None] = {}  # by length
         self.seconds: dict[str, float] = {}  # of the last rollout, by part; none of a program, which does all at once
-        self.episodes = Episodes({name: obs.policy.new_zeros(len(obs.policy)) for name, obs in self.obs.items()})
+        self.episodes = Episodes({n: obs.policy.new_full((len(obs.policy),), nan) for n, obs in self.obs.items()})
 
     @property
     def robots(self) -> dict[str, int]:
@@ -55,7 +56,7 @@ class Collector:
         self.obs = self.env.reset(seed, difficulty=difficulty)
         self.env.stagger()
         for running in self.episodes.running.values():
-            running.zero_()
+            running.fill_(nan)
         self.begin(self.policies)
 
     def collect(self, algorithm: Algorithm) -> dict[str, float]:

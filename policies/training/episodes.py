@@ -14,10 +14,10 @@ class Episodes:
     """Running return of every world's episode, and what the last whole episode of every world came to.
 
     One episode a world, whenever it ended: over those that end in one rollout, short ones, which are failures, would
-    count too often.
+    count too often. The first of a world does not count, for worlds begin out of step: it is cut short.
     """
 
-    running: dict[str, Tensor]  # group -> (W,) return so far, mean over the robots
+    running: dict[str, Tensor]  # group -> (W,) return so far, mean over the robots; NaN in a world's first episode
     last: dict[str, Tensor] = field(default_factory=dict)  # number -> (W,), NaN where no episode has ended yet
     terms: dict[str, Tensor] = field(default_factory=dict)  # sum over the rollout's steps, worlds and robots
 
@@ -26,6 +26,7 @@ class Episodes:
         self.terms.clear()
 
     def add(self, step: Any) -> None:
+        whole = step.ended & next(iter(self.running.values())).isfinite()
         over = bool(step.ended.any())
         for group, running in self.running.items():
             label = f"{group}/" if len(self.running) > 1 else ""
@@ -34,15 +35,17 @@ class Episodes:
                 key = f"{label}reward/{name}"
                 self.terms[key] = self.terms.get(key, 0.0) + value.sum()
             if over:
-                self._keep(f"{label}mean_return", running, step.ended)
+                self._keep(f"{label}mean_return", running, whole)
                 for name, way in step.terminations[group].items():
-                    self._keep(f"{label}failure/{name}", way.any(-1), step.ended)
+                    self._keep(f"{label}failure/{name}", way.any(-1), whole)
                 running[step.ended] = 0.0
         if over:
-            self._keep("success_rate", step.success, step.ended)
-            self._keep("episode_steps", step.episode_length, step.ended)
+            self._keep("success_rate", step.success, whole)
+            self._keep("episode_steps", step.episode_length, whole)
 
     def _keep(self, name: str, value: Tensor, ended: Tensor) -> None:
+        if not ended.any():
+            return
         if name not in self.last:
             self.last[name] = torch.full_like(value, torch.nan, dtype=torch.float32)
         self.last[name] = torch.where(ended, value.float(), self.last[name])

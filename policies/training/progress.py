@@ -58,14 +58,31 @@ class Progress:
 def read_progress(folder: Path) -> list[dict[str, float]]:
     """The rows of a run's progress.csv, oldest first; without numbers that an iteration did not have.
 
-    A last line that is not whole, because the run was killed or its disk was full, is left out.
+    A last line that is not whole, because the run was killed or its disk was full, is left out. CheckpointError names
+    the first line that is not one of ours.
     """
     path = folder / PROGRESS
     if not path.is_file():
         return []
-    whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
-    columns, *rows = csv.reader(io.StringIO(whole)) if whole else ([],)
-    return [{k: int(v) if v.isdecimal() else float(v) for k, v in zip(columns, row, strict=True) if v} for row in rows]
+    try:
+        whole = path.read_text(encoding="utf-8").rpartition("\n")[0]
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{path}: is damaged: {error}") from error
+    if not whole:
+        return []
+    columns, *lines = csv.reader(io.StringIO(whole))
+    if "agent_steps" not in columns:
+        raise CheckpointError(f"{path}: is damaged: its first line has no agent_steps")
+    return [_row(f"{path}: line {number}", columns, line) for number, line in enumerate(lines, 2)]
+
+
+def _row(where: str, columns: Sequence[str], line: Sequence[str]) -> dict[str, float]:
+    try:
+        cells = zip(columns, line, strict=True)
+        return {name: int(cell) if cell.isdecimal() else float(cell) for name, cell in cells if cell}
+    except ValueError as error:
+        found = ascii(",".join(line)[:50])
+        raise CheckpointError(f"{where} is damaged, take it out: {found}, wanted {len(columns)} numbers") from error
 
 
 def _line(cells: Iterable[object]) -> str:

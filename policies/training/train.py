@@ -134,13 +134,13 @@ def _train(
                 with trainer.shards.together():
                     if logs is not None:
                         logs.write(numbers, trainer.agent_steps, before_s + time.perf_counter() - began)
-                if trainer.iteration % cfg.checkpoint_every == 0:
-                    _save(trainer, logs, path, partial(tell_look, numbers))
                 if cfg.keep_every and trainer.iteration % cfg.keep_every == 0:
-                    content = trainer.state_dict()
+                    content = trainer.state_dict()  # before the checkpoint, after which a run does not come here again
                     with trainer.shards.together():
                         if logs is not None:
                             save_policies(path.with_name(f"iteration-{trainer.iteration:06}.pt"), content)
+                if trainer.iteration % cfg.checkpoint_every == 0:
+                    _save(trainer, logs, path, partial(tell_look, numbers))
             tell(numbers)
         trainer.wall_s = before_s + time.perf_counter() - began
         with _with_advice(cfg, trainer.engine, path):

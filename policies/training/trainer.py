@@ -30,6 +30,7 @@ from sim.physics import on
 from sim.tasks import load_task
 
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
+OF_A_SHARD = ("replay", "waiting")  # of an algorithm's state: of its own experience; all else is alike in all shards
 HOW_FAR = ("total_steps", "wall_budget_s", "stop_at")  # these may differ when a run goes on,
 LEAVES = ("checkpoint_every", "keep_every", "onnx", "film", "wandb")  # and what it leaves
 
@@ -121,6 +122,8 @@ class Trainer:
         self.curve.append({"agent_steps": self.agent_steps, **kept})
         learned = updated - waited + (self.overlap.took_s if self.overlap else 0.0)
         seconds = {"rollout": collected - began, **self.collector.seconds, "update": learned}
+        if self.overlap:  # of both, what was at once
+            seconds["at_once"] = max(0.0, seconds["rollout"] + learned - (updated - began))
         times = {f"time/{part}_s": value for part, value in seconds.items()}
         return {**losses, **outcome, **times, "steps_per_s": self.steps_per_iteration / (updated - began)}
 
@@ -175,9 +178,9 @@ class Trainer:
 
     def _own_state(self) -> dict[str, Any]:
         """What each shard has of its own."""
-        replay = {"replay": self.algorithm.replay.state_dict()} if self.shards.index and self.algorithm.replay else {}
+        learned = self.algorithm.state_dict() if self.shards.index else {}
         return {
-            **replay,
+            **{name: learned[name] for name in OF_A_SHARD if name in learned},
             "generators": {name: generator.get_state() for name, generator in self.generators.items()},
             "collector": self.collector.state_dict(),
             "env": self.collector.env.get_state(),
@@ -191,8 +194,9 @@ class Trainer:
             load_weights(policy, state["policies"][name]["state"], name)
         own = state["shards"][self.shards.index - 1] if self.shards.index else state
         learned = dict(state["algorithm"])
+        if self.shards.index:
+            learned |= {name: own[name] for name in OF_A_SHARD if name in own}
         if self.algorithm.replay is not None:
-            learned["replay"] = own["replay"] if self.shards.index else learned["replay"]
             self.algorithm.replay.read(self.folder, learned["replay"])
         self.algorithm.load_state_dict(learned)
         progress, made_on = state["progress"], state["made_on"]
@@ -249,7 +253,9 @@ class Trainer:
                 if (then := saved[part].get(name, {}).get(field, value)) != value  # a new one is as it is now
             }
             if changed:
-                raise CheckpointError(f"cannot resume with other values than the checkpoint's: {', '.join(changed)}")
+                other = f"with them, from these networks on: --start-from {self.cfg.out} and another --out"
+                values = f"cannot resume with other values than the checkpoint's: {', '.join(changed)}"
+                raise CheckpointError(f"{values}; {other}")
 
     def _group(self, name: str, obs: Any) -> Group:
         """What an algorithm has to know of the group `name`; an environment may have no task."""

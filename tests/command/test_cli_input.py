@@ -245,7 +245,7 @@ def test_a_demo_that_is_interrupted_says_how_its_training_goes_on(monkeypatch, t
 @pytest.mark.usefixtures("quickly_exported")
 def test_a_run_is_played_and_evaluated_as_a_file_is(tmp_path):
     run = tmp_path / "run"
-    options = ("--num-envs", "8", "--steps", "600", "--task.episode-s", "1", "--keep-every", "1")
+    options = ("--num-envs", "8", "--steps", "1000", "--task.episode-s", "1", "--keep-every", "1")
     assert here("train", "hover", "--out", str(run), *options).returncode == 0
     assert (run / "iteration-000001.pt").exists()
     assert '"duration_s":1.0,' in (run / "best.html").read_text(), (

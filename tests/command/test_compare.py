@@ -118,6 +118,6 @@ def test_what_cannot_be_compared_is_said_in_a_line(sweep: Path, tmp_path: Path):
 
 def test_one_training_is_not_two_seeds(sweep: Path, tmp_path: Path):
     shutil.copytree(sweep / "0.003-1", tmp_path / "again")
-    said = "0.003-1 and .*again have the same settings and seed 1, .* leave one of them out"
+    said = "0.003-1 and .*again have the same settings and seed 1 .*; leave one of them out"
     with pytest.raises(CheckpointError, match=said):
         compare(read_runs([sweep / "0.003-1", tmp_path / "again"]))

@@ -32,6 +32,18 @@ def test_a_world_that_fails_often_counts_as_much_as_one_whose_success_takes_long
     assert numbers["mean_return"] == (1.0 + 50.0) / 2
 
 
+def test_a_worlds_first_episode_which_is_cut_short_counts_for_nothing():
+    episodes = Episodes({"robot": torch.full((2,), torch.nan)})
+    episodes.add(step([True, False], [False, False], 50))
+    assert "mean_return" not in episodes.summary({"robot": 1}, steps=2)
+    for _ in range(3):
+        episodes.add(step([False, True], [False, False], 50))
+    episodes.add(step([True, False], [True, False], 4))
+    numbers = episodes.summary({"robot": 1}, steps=10)
+    assert numbers["mean_return"] == (4.0 + 1.0) / 2  # of the other world its third
+    assert numbers["success_rate"] == 0.5
+
+
 def test_before_any_episode_has_ended_nothing_is_said_of_success():
     episodes = Episodes({"robot": torch.zeros(2)})
     episodes.add(step([False, False], [False, False], 1))
