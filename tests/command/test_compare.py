@@ -116,6 +116,29 @@ def test_what_cannot_be_compared_is_said_in_a_line(sweep: Path, tmp_path: Path):
     assert_one_line_error(here("compare"), "which runs?")
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("progress.csv", b"agent_steps,success_rate\n1,0.5\n1,2,3\n", r"progress.csv: line 3 is damaged, .*'1,2,3'"),
+        ("progress.csv", b"agent_steps,success_rate\n1,abc\n", r"progress.csv: line 2 is damaged, .*'1,abc'"),
+        ("progress.csv", b"a,b\n1,2\n", r"progress.csv: is damaged: its first line has no agent_steps"),
+        ("progress.csv", b"\x80\x81\n", r"progress.csv: is damaged: 'utf-8'"),
+        ("run.json", b"[]", r"run.json: is damaged: wanted a run"),
+        ("run.json", b'{"task": "hover"}', r"run.json: is damaged: it lacks algo, algorithm, network, seed"),
+        ("run.json", b'{"task', r"run.json: is damaged"),
+        ("run.json", b"\xff", r"run.json: is damaged"),
+    ],
+)
+def test_a_damaged_file_of_a_run_is_named(sweep: Path, file: str, content: bytes, says: str):
+    (sweep / "0.003-1" / file).write_bytes(content)
+    with pytest.raises((CheckpointError, ValueError), match=says):
+        read_runs([sweep])
+
+
+def test_a_folder_that_is_named_twice_is_one_run(sweep: Path):
+    assert len(read_runs([sweep / "0.003-1", sweep / "0.003-1"])) == 1
+
+
 def test_one_training_is_not_two_seeds(sweep: Path, tmp_path: Path):
     shutil.copytree(sweep / "0.003-1", tmp_path / "again")
     said = "0.003-1 and .*again have the same settings and seed 1 .*; leave one of them out"

@@ -48,6 +48,12 @@ def test_at_80_columns_the_whole_note_is_seen(monkeypatch):
     assert NOTE in screen.getvalue()
 
 
+def test_what_is_learned_beside_a_rollout_is_a_share_of_the_clock():
+    times = {"rollout": 1.0, "update": 0.95, "physics": 0.45, "terms": 0.41, "inference": 0.12, "at_once": 0.95}
+    split = time_split({f"time/{part}_s": seconds for part, seconds in times.items()})
+    assert split == "physics 45 terms 41 infer 12 %, learn 95 % at once"
+
+
 def test_at_80_columns_where_the_time_goes_stands_in_a_second_line(monkeypatch):
     times = {"rollout": 0.8, "update": 0.2, "physics": 0.31, "terms": 0.24, "inference": 0.13}
     split = time_split({f"time/{part}_s": seconds for part, seconds in times.items()})
