@@ -5,10 +5,9 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from hardware.names import nearest_path
-from policies.records import RECORD, load_record
+from policies.records import RECORD, read_record
 
 CHECKPOINT = "checkpoint.pt"  # as in `policies.checkpoint`, which takes seconds to import
 LEAST_FREE = 100e6  # bytes: the bag of a short flight of a large team, with logs
@@ -35,11 +34,6 @@ def check_out(path: Path | None, folder: bool = False) -> None:
         raise ValueError(f"out = {path}: {above} is a file, not a folder")
     if not os.access(above, os.W_OK | os.X_OK):
         raise ValueError(f"out = {path}: {above} cannot be written")
-
-
-def read_record(run: Path, needed: Iterable[str] = ("algorithm",)) -> dict[str, Any]:
-    """What the run in a folder was begun with; ValueError where its file is damaged, or lacks what is `needed`."""
-    return load_record(run / RECORD, needed)
 
 
 def check_files_out(run: Path, group: str | None, path: Path | None) -> None:

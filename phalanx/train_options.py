@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import tyro
 
 from hardware.names import nearest_path
-from phalanx.folders import CHECKPOINT, read_record
-from policies.records import RECORD
+from phalanx.folders import CHECKPOINT
+from policies.records import RECORD, read_record
 
 SWITCHES = ("shield", "onnx", "film", "wandb")  # --NAME or --no-NAME
 FLAGS = ("--json", "--accept-task-change", "--help", *(f"--{no}{name}" for name in SWITCHES for no in ("", "no-")))

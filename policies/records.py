@@ -8,8 +8,9 @@ from typing import Any
 RECORD = "run.json"  # what a run is, for people and other programs
 
 
-def load_record(path: Path, needed: Iterable[str] = ("algorithm",)) -> dict[str, Any]:
-    """The record of a run, with all that is `needed`; ValueError names a file that is damaged, and what it lacks."""
+def read_record(run: Path, needed: Iterable[str] = ("algorithm",)) -> dict[str, Any]:
+    """What the run in a folder is, with all that is `needed`; ValueError names a file that is damaged or lacks it."""
+    path = run / RECORD
     try:
         record: dict[str, Any] = json.loads(path.read_text())
         if not isinstance(record, dict):
@@ -21,12 +22,12 @@ def load_record(path: Path, needed: Iterable[str] = ("algorithm",)) -> dict[str,
     return record
 
 
-def find_records(paths: Iterable[Path]) -> list[Path]:
-    """The records of the runs in folders, each that of a run or of several; ValueError where there is none."""
+def find_runs(paths: Iterable[Path]) -> list[Path]:
+    """The folders of the runs in `paths`, each that of a run or of several; ValueError where there is none."""
     found: list[Path] = []
     for path in paths:
-        records = [path / RECORD] if (path / RECORD).is_file() else sorted(path.glob(f"*/{RECORD}"))
-        if not records:
+        runs = [path] if (path / RECORD).is_file() else [file.parent for file in sorted(path.glob(f"*/{RECORD}"))]
+        if not runs:
             raise ValueError(f"no run in {path}: neither it nor a folder in it has a {RECORD}")
-        found += records
+        found += runs
     return list(dict.fromkeys(found))

@@ -34,11 +34,11 @@ def compare(
         reach: Value of it whose first time is looked for; 0.9 of a rate, none of others, when not given.
         out_file: Picture of the curves to draw, .png, .svg or .pdf.
     """
-    from policies.records import find_records
+    from policies.records import find_runs
 
     if not runs:
         raise ValueError("which runs? such as runs/hover runs/hover-td3; see phalanx compare --help")
-    find_records(runs)  # before what takes seconds to import
+    find_runs(runs)  # before what takes seconds to import
     from phalanx.report.curves import check_kind, draw_curves
 
     if out_file is not None:

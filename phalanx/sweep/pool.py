@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from hardware.parent import end_with_parent
 from policies.checkpoint import replace_file
-from policies.records import RECORD
+from policies.records import RECORD, read_record
 from policies.training.progress import read_progress
 from policies.training.train import LOCK
 
@@ -172,7 +172,7 @@ class Sweep:
         rows = read_progress(folder)[-1:]
         if not rows or not (folder / RECORD).exists():
             return 0.0
-        record: dict[str, Any] = json.loads((folder / RECORD).read_text())
+        record = read_record(folder, ("wall_budget_s", "total_steps"))
         by_time = rows[0]["wall_s"] / (record["wall_budget_s"] or float("inf"))
         return min(TRAINED, max(by_time, rows[0]["agent_steps"] / record["total_steps"]))
 

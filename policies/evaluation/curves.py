@@ -11,7 +11,7 @@ import numpy as np
 
 from hardware.names import nearest
 from policies.checkpoint import CheckpointError
-from policies.records import find_records, load_record
+from policies.records import find_runs, read_record
 from policies.training.progress import read_progress
 
 POINTS = 100  # of a curve
@@ -62,9 +62,9 @@ class Comparison:
 def read_runs(paths: Iterable[Path]) -> list[Run]:
     """The runs in folders, each that of a run or of several; ValueError where there is none."""
     found: list[Run] = []
-    for record in find_records(paths):
-        run = load_record(record, ("algo", "algorithm", "network", "seed"))
-        found.append(Run(record.parent, _settings(run), run["seed"], read_progress(record.parent)))
+    for folder in find_runs(paths):
+        run = read_record(folder, ("algo", "algorithm", "network", "seed"))
+        found.append(Run(folder, _settings(run), run["seed"], read_progress(folder)))
     return found
 
 

@@ -105,6 +105,18 @@ def test_a_full_disk_is_said_in_a_line_and_the_run_goes_on_when_there_is_room(tm
     assert numbers(full) == numbers(tmp_path / "whole")
 
 
+def test_a_kept_policy_is_written_before_the_checkpoint_after_which_it_would_not_be(tmp_path: Path, monkeypatch):
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt  # the process ends as its checkpoint is due
+
+    monkeypatch.setattr("policies.training.train._save", end)
+    steps = 16 * 2 * 7 * 4
+    cfg = train_cfg(task="point", out=tmp_path, total_steps=steps, checkpoint_every=4, keep_every=4, **PPO)
+    with pytest.raises(KeyboardInterrupt):
+        train(cfg, env=PointTeam(16))
+    assert (tmp_path / "iteration-000004.pt").exists() and not (tmp_path / FILE).exists()
+
+
 @pytest.mark.slow
 def test_resume_on_the_real_task_is_bitwise_the_same(tmp_path: Path):
     def go(folder: str, iterations: int, resume: bool = False) -> TrainResult:

@@ -15,6 +15,7 @@ from policies.training.train import train
 from sim.envs.action import encode
 from sim.envs.team_env import TeamEnv
 from sim.task import Draw, Start, TaskCfg
+from sim.tasks import load_task
 from sim.tasks.hover import HOVER
 from sim.tasks.hover_x500 import HOVER_X500
 from sim.tasks.payload_lift import CABLE_M, HEIGHT_M, LOAD_RADIUS_M, PAYLOAD_LIFT
@@ -265,3 +266,22 @@ def test_a_robot_sees_its_nearest_pillars_first_the_nearer_the_larger():
     assert torch.allclose(nearness[..., 0], true, atol=0.05)
     assert (nearness[..., 0] >= nearness[..., 1] - 1e-5).all()
     assert (true > 0.2).any() and (nearness[true == 0.0] < 0.05).all()  # far ones are no news
+
+
+@pytest.mark.parametrize("robots", [1, 2, 4, 8, 16])
+def test_who_swaps_begins_along_its_way_while_it_learns_and_opposite_its_goal_in_the_end(robots: int):
+    def offsets(difficulty: float) -> tuple[torch.Tensor, torch.Tensor]:
+        draw = Draw(torch.Generator().manual_seed(1), 512, robots, torch.full((512,), difficulty))
+        start = start_of(load_task("swarm-swap"), draw)
+        return start.pos[..., :2], start.command["goal_pos"][..., :2]
+
+    pos, goal = offsets(1.0)
+    assert torch.allclose(pos, -goal, atol=1e-6)
+    pos, goal = offsets(0.0)
+    radius = torch.linalg.vector_norm(goal, dim=-1)
+    assert torch.allclose(torch.linalg.vector_norm(pos, dim=-1), radius, atol=1e-6)
+    share = torch.linalg.vector_norm(pos - goal, dim=-1) / (2 * radius)
+    assert torch.allclose(share.amin(1), share.amax(1), atol=1e-4)  # all of a world by the same angle
+    assert share.amin() < 0.05 and share.amax() > 0.95  # from their goals to the opposite point
+    apart = torch.linalg.vector_norm(pos[:, :, None] - pos[:, None], dim=-1) + 9.0 * torch.eye(robots)
+    assert apart.amin() > 0.44
