@@ -88,7 +88,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             seed: Same seed and --threads, same run, bitwise on a CPU.
             num_envs: Worlds in parallel; as the task says when not given.
             robots: Robots in a world; as the task says when not given.
-            steps: Agent steps to train for, control periods x worlds x robots; as the task says when not given.
+            steps: Agent steps to train for, control periods x worlds x robots, in whole iterations; as the task says
+                when not given.
             wall_budget_s: End earlier, after so many seconds of training in all.
             stop_at: End earlier, once so much success, such as 0.95, is shown on held-out starts behind the shield:
                 with 95 % confidence over all looks at them, of which the k-th has 5 % / (k (k + 1)) of the error.

@@ -42,10 +42,10 @@ class TrainResult:
 
     path: Path  # checkpoint
     return_curve: list[dict[str, float]]  # one entry an iteration: agent_steps, mean_return, success_rate, ...
-    wall_s: float  # of this process, without the start
+    wall_s: float  # of training, over all processes of the run
     env_steps: int  # control periods x worlds, over all processes of the run
     agent_steps: int  # env_steps x robots
-    steps_per_s: float  # agent steps/s of this process
+    steps_per_s: float  # agent steps/s in this process
     finished: bool  # False: stopped early, go on with `resume`
     message: str
 
@@ -159,12 +159,15 @@ def _train(
     if trainer.reached:
         shown = f"a success of {100 * trainer.shown:.1f} % or more is shown on held-out starts"
         message = f"trained {trainer.agent_steps:,} agent steps: {shown}; to go on: a higher --stop-at"
+    if trainer.iteration <= trainer.algorithm.lag:
+        least = trainer.algorithm.lag * trainer.steps_per_iteration
+        message += f"; nothing is learned from the first {least:,}, for {cfg.algo}.lag is {trainer.algorithm.lag}"
     if not done:
         message = f"stopped at {trainer.agent_steps:,} agent steps; to go on: phalanx train --resume {cfg.out}"
     return TrainResult(
         path=path,
         return_curve=trainer.curve,
-        wall_s=wall_s,
+        wall_s=trainer.wall_s,
         env_steps=trainer.agent_steps // trainer.num_robots,
         agent_steps=trainer.agent_steps,
         steps_per_s=(trainer.agent_steps - before) / max(wall_s, 1e-9),

@@ -105,6 +105,12 @@ def test_a_full_disk_is_said_in_a_line_and_the_run_goes_on_when_there_is_room(tm
     assert numbers(full) == numbers(tmp_path / "whole")
 
 
+def test_a_run_that_is_over_before_its_lag_says_that_nothing_was_learned(tmp_path: Path):
+    steps = 16 * 2 * 7
+    cfg = train_cfg(task="point", out=tmp_path, total_steps=steps, lag=1, **PPO)
+    assert "nothing is learned from the first 224, for ppo.lag is 1" in train(cfg, env=PointTeam(16)).message
+
+
 def test_a_kept_policy_is_written_before_the_checkpoint_after_which_it_would_not_be(tmp_path: Path, monkeypatch):
     def end(*_: object) -> None:
         raise KeyboardInterrupt  # the process ends as its checkpoint is due
