@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -12,20 +11,26 @@ from statistics import median
 from typing import Any
 
 from benchmarks.ros import held_core
-from benchmarks.turns import kept
+from benchmarks.turns import Progress, kept
+from phalanx.options import OutFolder
 
 
-def bench_demo(held: bool, out: Path | None, repeats: int, on_progress: Callable[[], None]) -> dict[str, Any]:
-    """Run `phalanx demo` with seeds 0, 1, ...: how many passed, medians of their figures, and gates that were missed.
+def bench_demo(
+    held: bool = False, out_dir: OutFolder = None, repeats: int = 5, *, on_progress: Progress
+) -> dict[str, Any]:
+    """How often `phalanx demo` passes all its gates, medians of its figures, and gates that were missed.
 
-    `held`: see `held_core`. `out`: folder that keeps what was found of each; what it holds is not run again.
+    Args:
+        held: While another program holds a core and the system refuses niceness.
+        out_dir: Folder that keeps what was found of each; what it holds is not run again.
+        repeats: Runs, with seeds 0, 1, ...
     """
     with tempfile.TemporaryDirectory() as folder, held_core() if held else nullcontext():
         found = []
         for seed in range(repeats):
             run = partial(_run, Path(folder) / "demo", seed)
-            found.append(kept((out or Path(folder)) / f"{'held' if held else 'free'}_{seed}.json", run))
-            on_progress()
+            found.append(kept((out_dir or Path(folder)) / f"{'held' if held else 'free'}_{seed}.json", run))
+            on_progress(repeats)
     figures = [row["figures"] for row in found if "figures" in row]
     names = dict.fromkeys(name for row in figures for name in row)  # those that were kept may know fewer
     return {

@@ -7,7 +7,7 @@ fault is said the driver disarms, as its shield has it, and the device says how 
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.turns import Progress
 from hardware import load_robot
 from hardware.drivers import Driver, HasStatus, load_driver
 from hardware.types import ActuatorCommand
@@ -123,11 +124,15 @@ CASES = {
 }
 
 
-def bench_devices(drivers: Sequence[str], repeats: int, on_progress: Callable[..., None]) -> dict[str, Any]:
-    """By "driver fault": ms until the driver reports it, the median, what it says, and how the device is then.
+def bench_devices(drivers: tuple[str, ...] = (), repeats: int = 5, *, on_progress: Progress) -> dict[str, Any]:
+    """What drivers report of emulated devices that fail, after how many ms, and how the device is then.
 
     NaN for what it does not see. The Franka is left out where franky-sim is not installed, and a line says so.
     ValueError for one of `drivers` that has no emulated device here.
+
+    Args:
+        drivers: See `phalanx robots`; all that have an emulated device when not given.
+        repeats: Of each fault; the median counts.
     """
     if unknown := [name for name in drivers if name not in CASES]:
         raise ValueError(f"driver {unknown[0]!r}: choose from {', '.join(CASES)}")

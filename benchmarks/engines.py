@@ -6,7 +6,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.subject import Worlds
-from benchmarks.turns import median_ratio, median_wall
+from benchmarks.turns import Progress, median_ratio, median_wall
+from phalanx.options import Device
 from policies.threads import single_threaded_torch
 from sim.physics import EngineError, check_engine
 from sim.physics.engine_errors import engine_errors
@@ -18,17 +19,26 @@ FIRST = "mujoco"  # what others are compared with, where it is measured
 
 @single_threaded_torch()
 def bench_engines(
-    tasks: Sequence[str],
-    engines: Sequence[str],
-    batches: Sequence[int],
-    repeats: int,
-    on_progress: Callable[[], None],
-    device: str | None = None,
+    tasks: tuple[str, ...] = ("hover", "swarm-swap", "reach", "velocity"),
+    engines: tuple[str, ...] = ("mujoco", "warp", "mjx"),
+    batches: tuple[int, ...] = (256, 1024, 4096),
+    device: Device = None,
     training: bool = False,
+    repeats: int = 5,
+    *,
+    on_progress: Progress,
 ) -> dict[str, Any]:
-    """Figures of every task on every engine in every batch; progress once a task and batch.
+    """Figures of every task on every physics engine (extras `warp` and `jax`) at every batch size.
 
     Engines take turns. One that cannot run a task has a row with its reason instead of figures.
+
+    Args:
+        tasks: See `phalanx tasks`.
+        engines: Physics engines: mujoco, warp, mjx, brax.
+        batches: Worlds in parallel; each size is measured.
+        device: An accelerator where there is one, when not given.
+        training: Measure rollout and learning too.
+        repeats: Measurements, in turns; the median counts.
     """
     rows = []
     for task in tasks:
@@ -38,7 +48,7 @@ def bench_engines(
     for task in tasks:
         for num_envs in batches:
             rows += _compared(task, engines, num_envs, repeats, device, training)
-            on_progress()
+            on_progress(len(tasks) * len(batches))
     return {"rows": rows}
 
 

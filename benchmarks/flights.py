@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.franka import begin
+from benchmarks.turns import Progress
 from hardware import load_robot
 
 ROOT = Path(__file__).parents[1]
@@ -110,12 +111,15 @@ CASES = {
 SWARM = "crazyflie-swarm"  # four by one radio, see `benchmarks.flights_swarm`
 
 
-def bench_flights(
-    drivers: Sequence[str], worlds: int, repeats: int, on_progress: Callable[..., None]
-) -> dict[str, Any]:
-    """By case: how many of `worlds` flights succeeded, the way from sensor to device, and what the device counted.
+def bench_flights(drivers: tuple[str, ...] = (), worlds: int = 64, *, on_progress: Progress) -> dict[str, Any]:
+    """How often robots on emulated devices reach their goals in ROS 2, behind their shields.
 
-    ValueError for one of `drivers` that has no emulated device here.
+    With the way from sensor to device, and what the device counted. The Franka has a benchmark of its own. ValueError
+    for one of `drivers` that has no emulated device here.
+
+    Args:
+        drivers: See `phalanx robots`; all that have an emulated device when not given.
+        worlds: Goals of each.
     """
     known = [*CASES, SWARM]
     if unknown := [name for name in drivers if name not in known]:

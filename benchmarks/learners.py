@@ -20,8 +20,9 @@ from typing import Any, Protocol
 
 import torch
 
-from benchmarks.turns import kept
+from benchmarks.turns import Progress, kept
 from phalanx.agents import SimpleAgent
+from phalanx.options import OutFolder
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.policy_runner import PolicyRunner
 from policies.evaluation.trained import controllers_of
@@ -171,12 +172,14 @@ def tuned() -> dict[str, dict[str, Any]]:
 
 @single_threaded_torch()
 def bench_learners(
-    tasks: Sequence[str], out: Path | None, repeats: int, on_progress: Callable[[int], None]
+    tasks: tuple[str, ...] = ("hover", "reach"), out_dir: OutFolder = None, repeats: int = 5, *, on_progress: Progress
 ) -> dict[str, Any]:
-    """Medians over `repeats` seeds, with what each came to, of each task and learner in turns.
+    """Time and samples that our PPO, stable-baselines3's and rsl_rl's (extra `bench`) take until a policy succeeds.
 
-    `out`: folder in which each training is kept; what it holds is not learned again. `on_progress` hears of each with
-    their count.
+    Args:
+        tasks: See `phalanx tasks`.
+        out_dir: Folder in which each training is kept; what it holds is not learned again.
+        repeats: Seeds; the median counts.
     """
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}
     with TemporaryDirectory() as scratch:
@@ -185,7 +188,7 @@ def bench_learners(
             found[task] = {name: [] for name in learners}
             for seed in range(repeats):
                 for name, make in learners.items():
-                    path = (out or Path(scratch)) / f"{task}-{name}-{seed}.json"
+                    path = (out_dir or Path(scratch)) / f"{task}-{name}-{seed}.json"
                     learn = partial(reach_gate, make, load_task(task), seed, Path(scratch) / path.stem)
                     found[task][name].append(kept(path, learn))
                     on_progress(repeats * len(tasks) * len(LEARNERS))

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.bare import BareEnv
 from benchmarks.sim import SPAN_S, model_settings, settings
 from benchmarks.subject import Subject
-from benchmarks.turns import Call, Cost, measure, median_ratio, median_wall
+from benchmarks.turns import Call, Cost, Progress, measure, median_ratio, median_wall
 from policies.threads import single_threaded_torch
 from sim.adapters.gymnasium import TeamGymEnv
 from sim.tasks import load_task
@@ -45,18 +45,30 @@ class Rival:
 
 @single_threaded_torch()
 def bench_peers(
-    tasks: Sequence[str], batch: int, peer_batches: Sequence[int], repeats: int, on_progress: Callable[[], None]
+    tasks: tuple[str, ...] = ("reach", "velocity"),
+    batch: int = 1024,
+    peer_batches: tuple[int, ...] = (32, 64),
+    repeats: int = 5,
+    *,
+    on_progress: Progress,
 ) -> dict[str, Any]:
-    """Control steps of a robot a second: ours in `batch` worlds, EnvPool's best of `peer_batches`, AsyncVectorEnv's.
+    """Control steps of a robot a second: our environments, EnvPool's and Gymnasium's AsyncVectorEnv.
 
-    EnvPool is left out for robots it has no task of, and where it is not installed.
+    EnvPool (extra `bench`) is left out for robots it has no task of, and where it is not installed.
+
+    Args:
+        tasks: See `phalanx tasks`; of one group of robots each.
+        batch: Worlds in parallel of ours.
+        peer_batches: Worlds in parallel of EnvPool; each size is measured. One takes up to 60 MB.
+        repeats: Measurements, in turns; the median counts.
     """
-    found = {task: _compare(task, batch, peer_batches, repeats, on_progress) for task in tasks}
+    advance = partial(on_progress, repeats * len(tasks))
+    found = {task: _compare(task, batch, peer_batches, repeats, advance) for task in tasks}
     return {"tasks": found, "versions": {"envpool": version("envpool")} if find_spec("envpool") else {}}
 
 
 def _compare(
-    task: str, batch: int, peer_batches: Sequence[int], repeats: int, on_progress: Callable[[], None]
+    task: str, batch: int, peer_batches: Sequence[int], repeats: int, advance: Callable[[], None]
 ) -> dict[str, Any]:
     cfg = load_task(task)
     if len(cfg.groups) > 1:
@@ -73,7 +85,7 @@ def _compare(
         for _ in range(repeats):
             for name, rival in rivals.items():
                 costs[name].append(measure(rival.call, SPAN_S, workers=rival.workers))
-            on_progress()
+            advance()
     rows = {}
     for name, rival in rivals.items():
         more = rivals["ours"].robots / rival.robots

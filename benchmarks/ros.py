@@ -11,6 +11,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.turns import Progress
+from hardware.ranges import check_range
+from phalanx.options import Rate
 from ros_nodes.mission.deploy import DeployError, run_mission, run_swap
 
 DURATION_S = 14.0
@@ -20,19 +23,29 @@ Fly = Callable[[Path, int], dict[str, Any]]  # (folder, seed) -> figures of a mi
 
 
 def bench_ros(
-    policy: Path,
-    teams: tuple[int, ...],
-    tasks: tuple[str, ...],
-    hz: float | None,
-    held: bool,
-    repeats: int,
-    on_progress: Callable[[], None],
+    policy: Path = Path("zoo/swarm-swap.onnx"),
+    teams: tuple[int, ...] = (1, 4, 8),
+    tasks: tuple[str, ...] = ("reach", "stand"),
+    hz: Rate = None,
+    held: bool = False,
+    repeats: int = 5,
+    *,
+    on_progress: Progress,
 ) -> dict[str, Any]:
-    """Fly the swap with teams of these sizes, or with `hz` untrained policies of `tasks` at this rate or the next one.
+    """The swap in ROS 2: delays beside a bare echo, lost cycles and processor time a robot.
 
-    Medians over `repeats`, and counts of all. `held`: see `held_core`. A flight that cannot begin is printed to stderr
-    and counts as one that was not flown; SystemExit where none begins.
+    A flight that cannot begin is printed to stderr and counts as one that was not flown; SystemExit where none begins.
+
+    Args:
+        policy: Policy file of swarm-swap.
+        teams: Drones in a swap; each size is flown.
+        tasks: With --hz, what untrained policies are flown of.
+        hz: In place of the swap, fly untrained policies at this control rate, or the next that their models allow.
+        held: While another program holds a core and the system refuses niceness.
+        repeats: Flights of each, with other seeds; medians, and counts of all.
     """
+    if hz is not None:
+        check_range("hz", hz, 1.0)
     with tempfile.TemporaryDirectory() as folder, held_core() if held else nullcontext():
         missions = (
             {name: fly for task in tasks for name, fly in [_raised(task, hz, Path(folder))]}
@@ -47,7 +60,7 @@ def bench_ros(
                 except DeployError as error:
                     print(f"benchmarks: {name}, seed {seed}: {error}", file=sys.stderr)
                     rows[name].append({"flights": 1.0, "flown": 0.0})
-            on_progress()
+            on_progress(repeats)
     if none := [name for name, of in rows.items() if not any("cycles" in row for row in of)]:
         raise SystemExit(f"benchmarks: {none[0]}: no flight began")
     of_all = {name: _together(of) for name, of in rows.items()}

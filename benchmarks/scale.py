@@ -1,7 +1,7 @@
 """What one drone costs alone and in ever larger teams, all robots of a team in one scene."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from math import ceil, pi, sqrt
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.sim import SPAN_S, figures
 from benchmarks.subject import Subject
-from benchmarks.turns import median_wall
+from benchmarks.turns import Progress, median_wall
 from policies.threads import single_threaded_torch
 from sim.task import Draw, Start, TaskCfg
 from sim.tasks import load_task
@@ -20,16 +20,23 @@ WIDE = {"low_m": (-20.0, -20.0, 0.1), "high_m": (20.0, 20.0, 20.0)}
 
 
 @single_threaded_torch()
-def bench_scale(teams: Sequence[int], robots: int, repeats: int, on_progress: Callable[[], None]) -> dict[str, Any]:
-    """Microseconds a robot and control step in `teams` of each size, `robots` of them in all; progress once a repeat.
+def bench_scale(
+    teams: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64), robots: int = 8192, repeats: int = 5, *, on_progress: Progress
+) -> dict[str, Any]:
+    """Microseconds a robot and control step, in larger and larger teams.
 
     `of_smallest` is the cost over that in the smallest team. Teams are measured in turns.
+
+    Args:
+        teams: Drones in a scene; each size is measured.
+        robots: Robots in all worlds together.
+        repeats: Measurements, in turns; the median counts.
     """
     subjects = [Subject(grid_task(), max(1, robots // team), team) for team in teams]
     for _ in range(repeats):
         for subject in subjects:
             subject.take_turn(SPAN_S)
-        on_progress()
+        on_progress(repeats)
     rows = []
     for subject in subjects:
         row = {"team": subject.num_robots, **figures(subject)}

@@ -2,28 +2,30 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.equal import curve, same_training
-from benchmarks.turns import kept
+from benchmarks.turns import Progress, kept
+from phalanx.options import OutFolder
 from policies.training.progress import read_progress
 
 PROCESSES, SHARDS, STEPS = (1, 2, 4), 4, 40_000
 TRAINING = ["hover", "--shards", str(SHARDS), "--steps", str(STEPS), "--num-envs", "256", "--threads", "1"]
 
 
-def bench_shards(out: Path | None, repeats: int, on_progress: Callable[[int], None]) -> dict[str, Any]:
-    """Speed of each number of processes, and whether its training is that of one process, for `repeats` seeds.
+def bench_shards(out_dir: OutFolder = None, repeats: int = 5, *, on_progress: Progress) -> dict[str, Any]:
+    """One training in 1, 2 and 4 processes: its speed, and whether it is that of one process.
 
-    `out`: folder that keeps the trainings; what it holds is not trained again.
+    Args:
+        out_dir: Folder that keeps the trainings; what it holds is not trained again.
+        repeats: Seeds.
     """
     rows: dict[str, dict[str, Any]] = {}
     with TemporaryDirectory() as scratch:
         for seed in range(repeats):
-            runs = {count: (out or Path(scratch)) / f"seed-{seed}-processes-{count}" for count in PROCESSES}
+            runs = {count: (out_dir or Path(scratch)) / f"seed-{seed}-processes-{count}" for count in PROCESSES}
             for count, run in runs.items():
                 found = kept(run.with_suffix(".json"), lambda c=count, r=run, s=seed: _train(c, r, s))  # type: ignore[misc]
                 found["equals_one_process"] = same_training(runs[1], run)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.control import NEIGHBOUR_M, percentiles_us, situation
+from benchmarks.turns import Progress
 from deploy.shield import Context, Shield, constraint_rows, filter_command, make_shield_params, native
 from deploy.shield.drone.params import make_flight_params
 from deploy.shield.qp.single import solve_one
@@ -41,12 +42,17 @@ class Problem(NamedTuple):
 Solver = Callable[[Problem], np.ndarray]
 
 
-def bench_shield(repeats: int, on_progress: Callable[[], None]) -> dict[str, Any]:
-    """Microseconds, by the wall and by CPU time, medians over `repeats`; and the least of them, for a busy machine.
+def bench_shield(repeats: int = 5, *, on_progress: Progress) -> dict[str, Any]:
+    """The shield's whole step for drones, arm and humanoid, and its filter beside OSQP and CBFpy (extra `bench`).
+
+    Microseconds, by the wall and by CPU time, medians; and the least of them, for a busy machine.
 
     `step_us`: one `Shield.step`, and which share of a control period its p99 takes; without and with rows that act.
     `solve_us`: one answer of our filter, which writes its rows first, beside solvers that are given these rows.
     `bare_loop_us`: a loop without memory, measured alike: how far its p99 is above its p50 is the machine's.
+
+    Args:
+        repeats: Measurements; the median counts.
     """
     steps = {
         f"{name}, {'held back' if held_back else 'free'}": make(held_back)
@@ -63,7 +69,7 @@ def bench_shield(repeats: int, on_progress: Callable[[], None]) -> dict[str, Any
         for name, call in calls.items():
             cpu = percentiles_us(call, STEPS, clock=time.process_time_ns)
             times[name].append([*percentiles_us(call, STEPS), *cpu])
-        on_progress()
+        on_progress(repeats)
     figures = {name: _figures(np.array(rows)) for name, rows in times.items()}
     return {
         "steps": STEPS,

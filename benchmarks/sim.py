@@ -1,13 +1,14 @@
 """The whole environment against `mujoco.rollout` alone: rates, ratios, memory and cold start."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.footprint import footprint, per_world
 from benchmarks.subject import Subject, Worlds
-from benchmarks.turns import Cost, measure, median_ratio, median_wall
+from benchmarks.turns import Cost, Progress, measure, median_ratio, median_wall
 from policies.threads import single_threaded_torch
 from sim.tasks import load_task
 
@@ -16,27 +17,44 @@ SPAN_S = 0.4  # a measurement lasts at least this long
 
 @single_threaded_torch()
 def bench_sim(
-    tasks: Sequence[str], batches: Sequence[int], repeats: int, on_progress: Callable[[], None], training: bool = False
+    tasks: tuple[str, ...] = ("hover", "swarm-swap", "reach", "velocity"),
+    batches: tuple[int, ...] = (256, 1024, 4096),
+    training: bool = False,
+    repeats: int = 5,
+    *,
+    on_progress: Progress,
 ) -> dict[str, Any]:
-    """Figures of every task at every batch size, the best batch apart; `on_progress` once a task and repeat.
+    """Figures of every task at every batch size, the best batch apart, beside MuJoCo alone.
 
     Raw physics runs the same model from the same states under the same controls, resets included, in batches of the
     same size. Its worlds share one model; the environment's share only what no randomisation has changed.
+
+    `ratio_to_raw` is of rates by the clock on the wall. `ratio_of_cpu_time` counts the CPU seconds that raw physics and
+    the environment spend on the same steps, which says how much work the environment adds; `physics_to_raw` those of
+    raw physics and of the physics in it. `ratio_if_alone` is what these CPU seconds give on a machine with nothing else
+    to do: physics on all cores, the rest on one.
+
+    Args:
+        tasks: See `phalanx tasks`.
+        batches: Worlds in parallel; each size is measured.
+        training: Measure rollout and learning too.
+        repeats: Measurements, in turns; the median counts.
     """
     for task in tasks:
         load_task(task)  # a wrong name is refused before anything is measured
-    return {"tasks": {task: _bench_task(task, batches, repeats, on_progress, training) for task in tasks}}
+    advance = partial(on_progress, repeats * len(tasks))
+    return {"tasks": {task: _bench_task(task, batches, repeats, advance, training) for task in tasks}}
 
 
 def _bench_task(
-    task: str, batches: Sequence[int], repeats: int, on_progress: Callable[[], None], training: bool
+    task: str, batches: Sequence[int], repeats: int, advance: Callable[[], None], training: bool
 ) -> dict[str, Any]:
     footprints = [footprint(task, num_envs) for num_envs in batches]
     subjects = [Subject(task, num_envs) for num_envs in batches]
     for _ in range(repeats):
         for subject in subjects:
             subject.take_turn(SPAN_S)
-        on_progress()
+        advance()
     rows = [figures(subject) for subject in subjects]
     for row, memory in zip(rows, footprints, strict=True):
         row["peak_rss_bytes"] = memory["peak_rss_bytes"]
@@ -52,12 +70,7 @@ def _bench_task(
 
 
 def figures(subject: Subject) -> dict[str, Any]:
-    """What was measured of `subject`; rates count physics steps of whole worlds.
-
-    `ratio_to_raw` is of rates by the clock on the wall. `ratio_of_cpu_time` counts the CPU seconds that raw physics and
-    the environment spend on the same steps, which says how much work the environment adds. `ratio_if_alone` is what
-    these CPU seconds give on a machine with nothing else to do: physics on all cores, the rest on one.
-    """
+    """What was measured of `subject`, see `bench_sim`; rates count physics steps of whole worlds."""
     steps = subject.world.decimation * subject.num_envs
     all_turns = subject.raw_turns, subject.turns, subject.physics_turns
     alone = [

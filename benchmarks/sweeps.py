@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.equal import same_training
+from benchmarks.turns import Progress
 from phalanx.sweep.points import make_runs, split_options
 from phalanx.sweep.pool import RunState, Sweep, start_command
 from policies.training.progress import read_progress
@@ -19,8 +20,12 @@ SEEDS, LOOK_EVERY_S = 4, 0.05
 KILLED_AFTER = (5, 9)  # iterations of each run that there are when its worker is killed
 
 
-def bench_sweeps(repeats: int, on_progress: Callable[[int], None]) -> dict[str, Any]:
-    """How many workers were killed, and how many of the trainings are to the last bit those of an undisturbed sweep."""
+def bench_sweeps(repeats: int = 5, *, on_progress: Progress) -> dict[str, Any]:
+    """A sweep whose workers are killed: how many of its trainings are to the last bit those of one left alone.
+
+    Args:
+        repeats: Sweeps.
+    """
     runs = make_runs({"task": "hover"}, split_options(LINE.split(), [])[1], SEEDS, None)
     found: dict[str, dict[str, Any]] = {}
     with TemporaryDirectory() as scratch:

@@ -5,13 +5,14 @@ else the task varies stays as it is. The task's scripted controller flies beside
 is no fault of the policy.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from benchmarks.transfer_drives import fly_drives
+from benchmarks.turns import Progress
 from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from policies.evaluation.evaluate import BundleRunner, wilson
@@ -51,12 +52,17 @@ PLANTS = (
 
 
 def bench_transfer(
-    policies: Sequence[Path], worlds: int, repeats: int, on_progress: Callable[[int], None]
+    policies: tuple[Path, ...] = (Path("zoo/hover.onnx"),), worlds: int = 64, *, on_progress: Progress
 ) -> dict[str, Any]:
-    """What each policy comes to under each plant, in `worlds` worlds, without and with its shield.
+    """What policies come to on other plants, without and with their shields.
 
-    Plants of drones are rate loops; those of arms and humanoids are drives, see `benchmarks.transfer_drives`.
-    `on_progress` hears after each turn how many there are in all. ValueError for a policy of a mixed team.
+    Of drones under their firmware's rate loop with other gains, slower rotors and delays, beside the scripted
+    controller; of arms and humanoids with gains, armature and friction of others (extra `robots`) and delays.
+    ValueError for a policy of a mixed team.
+
+    Args:
+        policies: Policy files.
+        worlds: Episodes of each under each plant.
     """
     rows: dict[str, Any] = {}
     drives = {file: name for file in policies if (name := _of_drives(file))}

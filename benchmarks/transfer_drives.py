@@ -6,10 +6,11 @@ new values.
 """
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.turns import Progress
 from hardware import load_robot
 from hardware.overlay import Number, Overlay, save_overlay
 from hardware.spec import RobotSpec
@@ -76,11 +77,8 @@ def _late(name: str, values: Values, slow_s: float) -> Iterator[Drives]:
     yield Drives(f"{name}, {slow_s * 1e3:g} ms", values, slow_s)
 
 
-def fly_drives(policy: Path, task: str, worlds: int, on_progress: Callable[[int], None]) -> dict[str, dict[str, float]]:
-    """What a policy file of one arm or humanoid comes to on each plant, in `worlds` worlds, without and with shield.
-
-    `on_progress` hears after each flight how many there are in all.
-    """
+def fly_drives(policy: Path, task: str, worlds: int, on_progress: Progress) -> dict[str, dict[str, float]]:
+    """What a policy file of one arm or humanoid comes to on each plant, in `worlds` worlds, without and with shield."""
     spec = load_robot(load_task(task).group.robot)
     chosen, rows = list(plants(spec)), {}
     with tempfile.TemporaryDirectory() as folder:

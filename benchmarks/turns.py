@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 Call = Callable[[int], Any]
+Progress = Callable[[int], None]  # hears after each turn how many there are in all
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.turns import Cost, measure, median_ratio
+from benchmarks.turns import Cost, Progress, measure, median_ratio
 from benchmarks.updates_peers import (
     BATCH,
     EPOCHS,
@@ -68,8 +68,14 @@ SIDES = {"phalanx": ours, "stable-baselines3": stable_baselines3, "skrl": skrl}
 
 
 @single_threaded_torch()
-def bench_updates(repeats: int, on_progress: Callable[[int], None]) -> dict[str, Any]:
-    """Samples learned from in a second of the processor, and ms of a gradient step; medians of turns."""
+def bench_updates(repeats: int = 5, *, on_progress: Progress) -> dict[str, Any]:
+    """Gradient steps of our PPO and SAC beside those of stable-baselines3 and skrl (extra `bench`).
+
+    Samples learned from in a second of the processor, and ms of a gradient step.
+
+    Args:
+        repeats: Measurements, in turns; the median counts.
+    """
     found = {}
     for algo in HIDDEN:
         calls = {side: make(algo) for side, make in SIDES.items()}

@@ -17,9 +17,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.defects import defects, save_edited
-from benchmarks.turns import kept
+from benchmarks.turns import Progress, kept
 from deploy.bundle import Bundle, load_bundle
 from deploy.bundle.verification import NOT, REFUSED
+from phalanx.options import OutFolder
 from phalanx.verification.verdict import verification
 from policies.evaluation.corners import corners, trained_numbers
 from policies.evaluation.evaluate import evaluate, load_team, make_policy_runner
@@ -65,17 +66,20 @@ PLANTS = (
 
 
 def bench_verdicts(
-    policies: Sequence[Path], worlds: int, out: Path | None, repeats: int, on_progress: Callable[[int], None]
+    policies: tuple[Path, ...] = (), worlds: int = 64, out_dir: OutFolder = None, *, on_progress: Progress
 ) -> dict[str, Any]:
-    """Verdict, expectation and flight of each policy, and how often they agree, with the misses by name.
+    """Whether what `phalanx verify` says of policies, sound and spoilt, is what they do on other plants.
 
-    `out`: folder in which each is kept; what it holds is not flown again. `on_progress` hears of each with their count.
+    Args:
+        policies: Policy files, beside those of the zoo.
+        worlds: Episodes of each under each plant.
+        out_dir: Folder in which each is kept; what it holds is not flown again.
     """
     rows: dict[str, dict[str, Any]] = {}
     with TemporaryDirectory() as scratch, single_threaded_torch():
         files = list(_files(policies, Path(scratch)))
         for name, make in files:
-            path = (out or Path(scratch)) / f"{name.replace(' ', '-').replace(',', '').replace('%', '')}.json"
+            path = (out_dir or Path(scratch)) / f"{name.replace(' ', '-').replace(',', '').replace('%', '')}.json"
             rows[name] = kept(path, partial(_assess_made, make, worlds))
             on_progress(len(files))
     return {"worlds": worlds, **summary(rows)}

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 import tyro
 
+PROGRAM = "phalanx"
 DESCRIPTION = "Train teams of robots in simulation, export each policy as one file, fly it in ROS 2 behind a shield."
 
 SAYS_NOTHING = re.compile(r"\{None\}\||\(default: (None|False|True)?\)")  # in help
@@ -25,10 +26,10 @@ OVER_TWO_LINES = re.compile(r"\(default:(\s*│\n│\s*)(None|False|True)?\)")
 Commands = Mapping[str, Callable[..., int]]  # by the name that is typed
 
 
-def dispatch(commands: Commands, args: list[str]) -> int:
-    """Run the one of the `commands` that `args` begin with, or explain what there is."""
+def dispatch(commands: Commands, args: list[str], prog: str = PROGRAM, description: str = DESCRIPTION) -> int:
+    """Run the one of the `commands` of a program that `args` begin with, or explain what there is."""
     if args and args[0] in commands:
-        return parse_command(commands, args[0], args[1:])()
+        return parse_command(commands, args[0], args[1:], prog)()
     if args in (["--version"], ["-V"]):
         print(f"phalanx {version('phalanx')}")
         return 0
@@ -43,11 +44,11 @@ def dispatch(commands: Commands, args: list[str]) -> int:
         Annotated[Any, tyro.conf.subcommand(name, constructor=call, description=(call.__doc__ or "").splitlines()[0])]
         for name, call in commands.items()
     ]
-    tyro.cli(reduce(or_, summaries), prog="phalanx", description=DESCRIPTION, args=["--help"])
+    tyro.cli(reduce(or_, summaries), prog=prog, description=description, args=["--help"])
     return 0
 
 
-def parse_command(commands: Commands, name: str, args: list[str]) -> Callable[[], int]:
+def parse_command(commands: Commands, name: str, args: list[str], prog: str = PROGRAM) -> Callable[[], int]:
     """The command with its arguments, to be called; ValueError in one line where they cannot be understood."""
 
     command = _command(commands[name], args)
@@ -64,7 +65,7 @@ def parse_command(commands: Commands, name: str, args: list[str]) -> Callable[[]
     shown, said = _Text(), _Text()
     try:
         with redirect_stdout(shown), redirect_stderr(said):
-            call: Any = tyro.cli(prepared, prog=f"phalanx {name}", args=args, config=(tyro.conf.FlagCreatePairsOff,))
+            call: Any = tyro.cli(prepared, prog=f"{prog} {name}", args=args, config=(tyro.conf.FlagCreatePairsOff,))
         return call
     except SystemExit as end:
         if not end.code:  # help
@@ -73,7 +74,7 @@ def parse_command(commands: Commands, name: str, args: list[str]) -> Callable[[]
                 print("What it runs; each of these options may have several values:\n")
                 parse_command(commands, runs[0], [*runs[1:], "--help"])
             raise
-    raise ValueError(_explained(said.getvalue(), name, args, partial(options_of, commands, name, args)))
+    raise ValueError(_explained(said.getvalue(), f"{prog} {name}", args, partial(options_of, commands, name, args)))
 
 
 def _readable(text: str) -> str:
@@ -101,10 +102,10 @@ class _Text(io.StringIO):
     encoding = "utf-8"
 
 
-def _explained(said: str, name: str, args: Sequence[str], options: Callable[[], dict[str, str]]) -> str:
+def _explained(said: str, command: str, args: Sequence[str], options: Callable[[], dict[str, str]]) -> str:
     """What tyro says of wrong arguments in a box, in one line, with the nearest of the `options` for an unknown one."""
     text = " ".join(re.sub(r"[╭╮╰╯│]", " ", re.split(r"\n│? *─{8,}", said.split("\n", 1)[-1])[0]).split())
-    usage = f"; see phalanx {name} --help"
+    usage = f"; see {command} --help"
     if match := re.match(r"Unrecognized options: (.*)", text):
         unknown = next((word for word in match[1].split(", ") if word.startswith("-")), match[1].split(", ")[0])
         if not unknown.startswith("-"):
@@ -114,7 +115,7 @@ def _explained(said: str, name: str, args: Sequence[str], options: Callable[[], 
         from hardware.names import nearest
 
         known = options()
-        if algorithm := _algorithm_of(unknown, name, known):
+        if algorithm := _algorithm_of(unknown, command, known):
             return f"unknown option {unknown}: it is one of --algo {algorithm}, which is not given{usage}"
         return f"unknown option {unknown}{usage}{nearest(unknown, known)}"
     if match := re.match(r"[Ii]nvalid choice '(.*?)' for argument '(.*?)'\. Expected one of \((.*?),?\)", text):
@@ -131,15 +132,15 @@ def _explained(said: str, name: str, args: Sequence[str], options: Callable[[], 
         return f"{match[1]}: cannot read {match[2]}, wanted {options().get(match[1], 'another value')}{usage}"
     if match := re.match(r"Error parsing [a-z_]+: (.*)", text):  # what a class of hyperparameters or sizes refuses
         return f"--{match[1]}{usage}"
-    if match := re.match(r"Missing from phalanx \w+: (\S+) (.*)", text):
+    if match := re.match(rf"Missing from {re.escape(command)}: (\S+) (.*)", text):
         return f"{match[1]} is missing: {match[2].replace(' (required)', '').rstrip('. ')}{usage}"
     return text.replace(" (required)", "") + usage
 
 
-def _algorithm_of(option: str, name: str, known: Iterable[str]) -> str:
+def _algorithm_of(option: str, command: str, known: Iterable[str]) -> str:
     """The algorithm to give for an option such as --td3.gamma; empty where that would not help."""
     prefix, dot, _ = option.removeprefix("--").partition(".")
-    if name != "train" or not dot or any(each.startswith(f"--{prefix}.") for each in known):
+    if command != "phalanx train" or not dot or any(each.startswith(f"--{prefix}.") for each in known):
         return ""
     from policies.algorithms import ALGORITHMS
 

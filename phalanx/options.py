@@ -26,6 +26,7 @@ OutFolder = Annotated[Path | None, tyro.conf.arg(name="out", metavar="FOLDER", h
 Count = Annotated[int | None, _optional("INT")]
 Counts = Annotated[tuple[int, ...], _optional("INT...")]
 Seconds = Annotated[float | None, _optional("SECONDS")]
+Rate = Annotated[float | None, _optional("HZ")]
 Names = Annotated[tuple[str, ...], _optional("NAME...")]
 Domain = Annotated[int | None, _optional("INT", "ROS domain; by default ROS_DOMAIN_ID.")]
 Subjects = Annotated[

@@ -56,7 +56,7 @@ def test_what_was_flown_is_kept_and_a_spoilt_file_falls_as_it_was_expected_to(tm
     monkeypatch.setattr(verdicts, "SPOILT", ())
     spoilt = save_edited(ZOO / "reach.onnx", tmp_path / "spoilt.onnx", swap_joints)
     for _ in range(2):
-        found = verdicts.bench_verdicts([spoilt], 8, tmp_path / "out", 1, lambda total: None)
+        found = verdicts.bench_verdicts((spoilt,), 8, tmp_path / "out", on_progress=lambda total: None)
         assert found["agree"] == {"plants": "3 of 3", "policies": "1 of 1"}
         monkeypatch.setattr(verdicts, "assess", lambda *_: pytest.fail("flown once more"))
     assert json.loads((tmp_path / "out" / "spoilt.json").read_text())["advice"] == NOT

@@ -32,4 +32,4 @@ def test_an_fr3_reaches_its_poses_behind_the_shield(tmp_path):
 
 def test_without_franky_sim_the_measurement_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setattr(franka_sim, "PYTHON", tmp_path / "python")
-    assert "make franky-sim" in bench_franka(2, 1, lambda *_: None)["skipped"]
+    assert "make franky-sim" in bench_franka(2, on_progress=print)["skipped"]
