@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deploy.bundle import load_bundle
+from deploy.contract.groups import group_and_number
 from phalanx.folders import check_run
 from phalanx.zoo import shipped_files
 from sim.tasks import load_task, task_names
@@ -62,12 +63,14 @@ def runners_and_task(
     cfg = load_task(asked) if asked else own
     if cfg.name != own.name and not _fits(cfg, runners):
         raise ValueError(f"{paths[0]} is a policy for {own.name!r}, not for {asked!r}")
-    team = dict(zip(cfg.groups, runners.values(), strict=True)) if len(cfg.groups) == len(runners) == 1 else runners
-    missing = set(cfg.groups) - set(team)
+    groups = [group_and_number(name) for name in runners]
+    alike = len(cfg.groups) == len(runners) == 1 and groups[0][1] is None  # may be called otherwise in another task
+    team = dict(zip(cfg.groups, runners.values(), strict=True)) if alike else runners
+    missing = set() if alike else set(cfg.groups) - {group for group, _ in groups}
     if missing:
         absent = ", ".join(sorted(missing))
         raise ValueError(f"task {cfg.name!r} needs a policy for each group; there is none for {absent}")
-    return {group: team[group] for group in cfg.groups}, cfg
+    return team, cfg
 
 
 def _load(paths: Sequence[Path]) -> "tuple[dict[str, PolicyRunner], TaskCfg]":

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from deploy.contract.groups import group_and_number
 from hardware import load_robot
 from hardware.ranges import check_fields
 from hardware.types import ObjectState, Peers, RobotState
@@ -188,6 +189,8 @@ class TaskCfg:
     episode_robots: int = 0  # more robots than these get more time, in proportion: they wait for one another; 0: none
 
     def __post_init__(self) -> None:
+        if numbered := [name for name in self.groups if group_and_number(name)[1] is not None]:
+            raise ValueError(f"task {self.name!r}: group {numbered[0]!r} is named as one robot of a group")
         period_s = max(1.0 / load_robot(group.robot).control_hz for group in self.groups.values())
         lasts = {"episode_s": (period_s, LONGEST_EPISODE_S), "success_hold_s": (0.0, LONGEST_EPISODE_S)}
         check_fields(f"task {self.name!r}: ", self, **lasts, min_success=(0.0, 1.0), max_collisions=(0.0, 1.0))

@@ -52,15 +52,13 @@ def evaluate(
 
     start = HELD_OUT_SEED if seed is None else seed
     runners, cfg = runners_and_task(agent, subjects, task, start)
-    alone = len(cfg.groups) == 1
-    if robots and not alone:
+    if robots and len(cfg.groups) > 1:
         raise ValueError(f"{cfg.name} has groups ({', '.join(cfg.groups)}) with team sizes of their own")
-    who: Any = next(iter(runners.values())) if alone else runners
     results: list[dict[str, Any]] = []
     for size in robots or (None,):
         for each in range(start, start + seeds):
             with err.status(f"{episodes} episodes of {cfg.name} ..."):
-                result = run(who, cfg, episodes, each, size, shield, engine=engine, device=device)
+                result = run(runners, cfg, episodes, each, size, shield, engine=engine, device=device)
             results.append(asdict(result) | {"seed": each})
             if not json:
                 which = f"seed {each}  " if seeds > 1 else ""

@@ -1,4 +1,4 @@
-"""`phalanx export`: from a training run to one policy file, or one for each group."""
+"""`phalanx export`: from a training run to one policy file, or one for each group or robot."""
 
 from pathlib import Path
 from typing import Annotated
@@ -23,13 +23,15 @@ def export(
 ) -> int:
     """Write the policy of a training run as one file, or one for each group of its task.
 
+    Robots that share no policy, see --network.independent of `phalanx train`, have a file each.
+
     A file carries its contract and its probes, and is checked before it is written.
 
     Args:
         run: Folder of a training run, or a checkpoint file.
-        out_file: Policy file to write; policy.onnx in the folder when not given. For all groups of a task that has
-            several, the folder for TASK-GROUP.onnx; that of the run when not given.
-        group: The one to write, of a task with several.
+        out_file: Policy file to write; policy.onnx in the folder when not given. For several files the folder for
+            TASK-GROUP.onnx; that of the run when not given.
+        group: The one to write, of several, such as arm or crazyflie-robot-2.
         best: Take the policies that did best in training, by the success of the last whole episode in every world,
             and not the last ones.
         accept_task_change: Go on although the task is no longer what was trained; the file is for the task of today.

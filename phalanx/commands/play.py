@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from deploy.contract.groups import robots_of
 from hardware.ranges import check_range
 from phalanx.console import err, out, print_json
 from phalanx.folders import check_out
@@ -64,6 +65,7 @@ def play(
     from phalanx.report.episode import play_episode
 
     runners, cfg = runners_and_task(agent, subjects, task, seed)
+    robots = robots_of(cfg.groups, runners) if robots is None else robots
     rows = []
     for number in range(seed, seed + episodes):
         episode = play_episode(cfg, runners, robots, number, shield)
@@ -100,6 +102,7 @@ def play_page(checkpoint: Path, page: Path, robots: int | None, seed: int) -> No
     from phalanx.subjects import runners_and_task
 
     runners, cfg = runners_and_task("policy", [str(checkpoint)], None, seed)
+    robots = robots_of(cfg.groups, runners) if robots is None else robots
     episode = play_episode(cfg, runners, robots, seed, shield=True)
     _write_page(page, episode, cfg.name, "policy", row_of(seed, episode, shield=True))
 

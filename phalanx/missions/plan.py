@@ -1,10 +1,12 @@
 """Missions of policy files: that of their own task, or the swap, which is planned without a simulator."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, cast
 
 from deploy.contract import Contract
+from deploy.contract.groups import group_and_number, needed
 from ros_nodes.mission.mission_success import Criterion, near_goal
 from ros_nodes.plans.mission import CRAZYFLIE, FIRST_KILL_S, SWAP, Mission, check_times, plan_swap, swap_s
 
@@ -31,6 +33,8 @@ def plan_mission(
         raise ValueError(f"robots = {robots}: a team needs at least one")
     if duration_s is not None:
         check_times(duration_s, None)
+    apart = len(policies) if any(group_and_number(contract.group)[1] for contract in policies.values()) else None
+    robots = robots or apart  # each of which has a file of its own
     name, *others = dict.fromkeys(contract.task for contract in policies.values())
     if others:
         raise ValueError(f"policies of different tasks cannot be combined: {name!r} and {others[0]!r}")
@@ -45,11 +49,10 @@ def plan_mission(
     except ValueError as error:
         file = next(iter(policies))
         raise ValueError(f"{file}: {error}. With --mission swap it flies the mission of {SWAP}") from None
-    bundles = _by_group(policies, name, list(task.groups))
     kill_s = None if kill_after_s == "auto" else kill_after_s
     mission = plan_task(task, robots, LEAST_S if duration_s is None else duration_s, kill_s, seed)
     mission = replace(mission, task=name, scene=name if mission.scene else "")  # as it is found again: module:NAME too
-    return mission.flown_by(bundles), task_criterion(task)
+    return mission.flown_by(_by_group(policies, mission)), task_criterion(task)
 
 
 def _plan_swap(
@@ -64,14 +67,14 @@ def _plan_swap(
     auto_s = round(min(before_s, duration_s - 1.0), 2)
     kill_s = auto_s if kill_after_s == "auto" else cast(float | None, kill_after_s)
     mission = plan_swap(robots, duration_s, kill_s, seed)
-    return mission.flown_by(_by_group(policies, SWAP, [CRAZYFLIE]))
+    return mission.flown_by(_by_group(policies, mission))
 
 
-def _by_group(policies: Mapping[str, Contract], task: str, groups: Sequence[str]) -> dict[str, str]:
-    """The policy file of each group; ValueError unless there is one for each."""
-    given = [contract.group or groups[0] for contract in policies.values()]
-    if sorted(given) != sorted(groups):
-        raise ValueError(
-            f"task {task!r} takes one policy for each of its groups, {' and '.join(groups)}; given: {', '.join(given)}"
-        )
+def _by_group(policies: Mapping[str, Contract], mission: Mission) -> dict[str, str]:
+    """The policy file of each group, or of each robot of one; ValueError unless there is one for each."""
+    robots = Counter(member.group for member in mission.team)
+    given = [contract.group or next(iter(robots)) for contract in policies.values()]
+    if sorted(given) != sorted(wanted := needed(robots, given)):
+        task = next(iter(policies.values())).task
+        raise ValueError(f"task {task!r} takes policies for {' and '.join(wanted)}; given: {', '.join(given)}")
     return dict(zip(given, policies, strict=True))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from deploy.bundle import Bundle
 from deploy.contract import Contract
+from deploy.contract.groups import robots_of
 from deploy.runtime import PolicyRuntime
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.networks.controller import Controller
@@ -63,7 +64,8 @@ def evaluate(
 ) -> EvalResult:
     """Fly one episode in each of `num_worlds` worlds started from `seed`, on a physics engine of `make_physics`.
 
-    `policy` is a controller, a policy file or its path; for a task with several groups a dict with one for each.
+    `policy` is a controller, a policy file or its path; for a task with several groups, or robots that share none, a
+    dict with one for each.
     `on_step` hears of every control step. Raises ValueError for an unknown task, groups that are missing, a bad file
     or an engine that cannot do it.
     """
@@ -73,6 +75,7 @@ def evaluate(
             raise ValueError(f"task {cfg.name!r} needs a policy for each of its groups: {', '.join(cfg.groups)}")
         policy = {cfg.group_name: policy}
     team = TeamRunner({group: make_policy_runner(part) for group, part in policy.items()})
+    num_agents = robots_of(cfg.groups, team.runners) if num_agents is None else num_agents
     with engine_errors(engine, num_worlds, device):
         env = TeamEnv(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
         # What nothing is learned from takes a sixth less time where no tensor keeps count of its changes
@@ -112,7 +115,7 @@ def load_team(files: Iterable[Path | str | Bundle]) -> tuple[str, dict[str, Poli
 
 
 def group_of(contract: Contract) -> str:
-    """The group whose policy a file is: like robots are a group named after their robot."""
+    """The group, or the robot of one, whose policy a file is: like robots are a group named after their robot."""
     return contract.group or contract.robot.name
 
 

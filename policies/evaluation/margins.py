@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from deploy.bundle import Bundle
+from deploy.contract.groups import group_and_number, robots_of
 from deploy.contract.plant import Plant
 from hardware.names import nearest
 from policies.evaluation.corners import corners, trained_numbers
@@ -152,7 +153,8 @@ def plan_margins(
     name, runtimes = load_team(files)
     task, cfg = load_task(name), cfg or MarginCfg()
     team = TeamRunner({group: make_policy_runner(runtime) for group, runtime in runtimes.items()})
-    searches = _searches(task, {group: runtime.contract.plant for group, runtime in runtimes.items()}, cfg)
+    plants = {group_and_number(name)[0]: runtime.contract.plant for name, runtime in runtimes.items()}
+    searches = _searches(task, plants, cfg)
     return partial(measure_margins, team, task, searches, task.min_success, cfg)
 
 
@@ -224,7 +226,7 @@ def fly_plants(
         counts = torch.tensor([count for *_, count in several])
         owner = torch.arange(len(several)).repeat_interleave(counts)
         cfg_task = under_conditions(variant.of(task), [condition for _, condition, _ in several], owner)
-        env = TeamEnv(cfg_task, len(owner), cfg.seed, shield=True)
+        env = TeamEnv(cfg_task, len(owner), cfg.seed, robots_of(task.groups, team.runners), shield=True)
         step = [0]
 
         def stepped(worlds: int = len(owner), before: int = done, most: int = env.max_steps, step: list = step) -> None:

@@ -17,6 +17,7 @@ from policies.evaluation.evaluate import HELD_OUT_SEED
 from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
 from policies.evaluation.trained import controllers_of, trained_task
 from policies.threads import single_threaded_torch
+from sim.envs.one_robot import joined, part_of
 from sim.envs.team_env import TeamEnv
 from sim.tasks import load_task, without_overlay
 
@@ -64,14 +65,14 @@ def measure_team_parity(
             # max of NaN is NaN in torch, so that a NaN on one side cannot pass
             apart = float((wanted[group] - found[group]).abs()[flying].max().nan_to_num(torch.finfo(torch.float32).max))
             worst[group] = max(worst[group], apart)
-        flying &= ~env.step(action).ended
+        flying &= ~env.step(joined(action, env.groups)).ended
         steps += 1
     flown = {"between": between, "episodes": worlds, "steps": steps}
     return {
         group: {
             "max_abs": worst[group],
             "largest_action": largest[group],
-            "robots": env.groups[group].num_agents,
+            "robots": part_of(env, group).num_agents,
             **flown,
             "other_origin": origins[group],
         }

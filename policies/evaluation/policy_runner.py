@@ -13,9 +13,11 @@ import torch
 from torch import Tensor
 
 from deploy.contract import Contract
+from deploy.contract.groups import group_and_number, needed
 from deploy.contract.tensor_specs import CORRECTION, PEER_INPUTS, object_field
 from deploy.runtime import PolicyRuntime
 from policies.networks.controller import Controller
+from sim.envs.one_robot import joined, part_of
 from sim.physics import on
 from sim.task import PolicyInput
 
@@ -31,7 +33,7 @@ class PolicyRunner(Protocol):
 
 
 class TeamRunner:
-    """A runner for each group of a `TeamEnv`; whatever belongs to one group is a dict entry."""
+    """A runner for each group of a `TeamEnv`, or for each robot of a group; what belongs to one is a dict entry."""
 
     def __init__(self, runners: Mapping[str, PolicyRunner]) -> None:
         self.runners = runners
@@ -40,22 +42,26 @@ class TeamRunner:
         """One control step of `env`; what policy files command is what is flown, not what their action would mean."""
         actions, targets = self.act(env)
         files = {name for name, runner in self.runners.items() if isinstance(runner, BundleRunner)}
-        return env.step(actions, {name: targets[name] for name in files})
+        actions, targets = joined(actions, env.groups), joined(targets, env.groups)
+        return env.step(actions, {name: targets[name] for name in {group_and_number(file)[0] for file in files}})
 
     def start(self, env: Any) -> None:
-        """An episode begins in every world; ValueError unless every group has its runner."""
-        if self.runners.keys() != env.groups.keys():
-            needed, given = (", ".join(names) for names in (env.groups, self.runners))
+        """An episode begins in every world; ValueError unless every group, or robot of one, has its runner."""
+        needs = needed({name: group.num_agents for name, group in env.groups.items()}, self.runners)
+        if sorted(self.runners) != sorted(needs):
+            wanted, given = (", ".join(names) for names in (needs, sorted(self.runners)))
             raise ValueError(
-                f"task {env.task.name!r} has the groups {needed}; there are policies for: {given}; give a file of each"
+                f"task {env.task.name!r} needs policies for {wanted}; there are those for {given}; give a file of each"
             )
-        for group, runner in self.runners.items():
-            runner.start(env.groups[group])
+        self.runners = {name: self.runners[name] for name in needs}  # in the order of the robots
+        for name, runner in self.runners.items():
+            runner.start(part_of(env, name))
 
     def act(self, env: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """As `PolicyRunner.act`, for each group."""
-        acts = {group: runner.act(env.groups[group]) for group, runner in self.runners.items()}
-        return {group: action for group, (action, _) in acts.items()}, {r: target for r, (_, target) in acts.items()}
+        """As `PolicyRunner.act`, for each runner."""
+        acts = {name: runner.act(part_of(env, name)) for name, runner in self.runners.items()}
+        actions, targets = ({name: act[part] for name, act in acts.items()} for part in (0, 1))
+        return actions, targets
 
 
 class TorchRunner:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from deploy.contract.groups import group_and_number
 from hardware.digest import IDLE
 from hardware.names import nearest
 from policies.algorithms import ALGORITHMS
@@ -95,9 +96,10 @@ def controllers_of(content: Mapping[str, Any], task: Any) -> dict[str, Controlle
     """The controllers of a checkpoint with `content`, by group."""
     found = {}
     for name, saved in content["policies"].items():
-        if name not in task.groups:
-            raise CheckpointError(f"task {task.name!r} has no group {name!r}; it has: {', '.join(task.groups)}")
+        group = group_and_number(name)[0]
+        if group not in task.groups:
+            raise CheckpointError(f"task {task.name!r} has no group {group!r}; it has: {', '.join(task.groups)}")
         policy = ALGORITHMS[content["run"]["algo"]].Policy(**saved["spec"])
         load_weights(policy, saved["state"], name)
-        found[name] = Controller(task.groups[name], policy).eval()
+        found[name] = Controller(task.groups[group], policy).eval()
     return found

@@ -15,6 +15,7 @@ from deploy.bundle.probes import replay_empty_slots
 from deploy.bundle.session import run_session
 from deploy.bundle.verification import REFUSED, VERIFIED
 from deploy.contract import Contract
+from deploy.contract.groups import group_and_number
 from deploy.contract.tensor_specs import PEER_INPUTS
 from deploy.runtime import check_robot
 from hardware import load_robot
@@ -60,9 +61,10 @@ def verify(
 
     With `run_dir`, a run or its checkpoint, parity is between the torch controller and the file; else between the
     file's batched graph and the runtime as it runs on one robot. The team size of training is flown also when
-    `cfg.teams` leaves it out. A task with several groups takes a file for each: they are flown together, and what is
-    said of one file is then under `files`. `on_progress` hears how far it is. Raises BundleError when a file
-    cannot be loaded at all, CheckpointError when the run cannot, and ValueError for files that cannot be combined.
+    `cfg.teams` leaves it out. A task with several groups takes a file for each, and robots that share no policy one for
+    each robot: they are flown together, and what is said of one file is then under `files`. `on_progress` hears how far
+    it is. Raises BundleError when a file cannot be loaded at all, CheckpointError when the run cannot, and ValueError
+    for files that cannot be combined.
     """
     cfg = cfg or VerifyCfg()
     say = on_progress or (lambda share, what: None)
@@ -78,15 +80,15 @@ def verify(
         task = f"{task}@{cfg.overlay}"
     demands = load_task(task)
     for bundle, file in zip(bundles, paths, strict=True):
-        group = group_of(bundle.contract)
+        group, _ = group_and_number(group_of(bundle.contract))
         if group in demands.groups:
             check_robot(bundle.contract, load_robot(demands.groups[group].robot), str(file))
     least = demands.min_success if cfg.min_success is None else cfg.min_success
     starts = starts_of(bundles[0].contract, cfg)
     most = demands.max_collisions if cfg.max_shielded_collisions is None else cfg.max_shielded_collisions
-    mixed = len(demands.groups) > 1
+    mixed, several = len(demands.groups) > 1, len(bundles) > 1
     trained = bundles[0].contract.team.trained_with
-    sizes = (trained,) if mixed else team_sizes(bundles[0].contract, cfg)
+    sizes = (trained,) if several else team_sizes(bundles[0].contract, cfg)
     flights = [(robots, shield) for robots in sorted(sizes, reverse=True) for shield in (True, False)]
     say(FLIES_FROM / 2, "parity")
     by_group = {group_of(bundle.contract): bundle for bundle in bundles}
@@ -121,13 +123,13 @@ def verify(
     }
     gates = [
         *(
-            _gate(f"{what}_{group}" if mixed else what, file[what]["max_abs"], "<=", cfg.tolerance)
+            _gate(f"{what}_{group}" if several else what, file[what]["max_abs"], "<=", cfg.tolerance)
             for group, file in files.items()
             for what in ("probes", "slots", "parity")
             if what in file
         ),
         *(
-            _gate(f"actions_{group}" if mixed else "actions", file["parity"]["largest_action"], "<=", LARGEST_ACTION)
+            _gate(f"actions_{group}" if several else "actions", file["parity"]["largest_action"], "<=", LARGEST_ACTION)
             for group, file in files.items()
         ),
         *(
@@ -141,7 +143,7 @@ def verify(
         ),
     ]
     return {
-        **({"files": files} if mixed else next(iter(files.values()))),
+        **({"files": files} if several else next(iter(files.values()))),
         "task": task,
         "episodes": starts,
         "seed": cfg.seed,

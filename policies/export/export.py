@@ -9,6 +9,7 @@ import numpy as np
 
 from deploy.bundle.probes import Probes, ProbeSequence, record_sequence
 from deploy.contract import Contract, MemorySpec, Provenance, TeamSpec, make_plant, robot_interface
+from deploy.contract.groups import robots_of
 from deploy.contract.tensor_specs import CORRECTION, MEMORY_OUTPUT_SUFFIX, PEER_INPUTS
 from deploy.shield import make_shield_params
 from hardware import load_robot
@@ -20,6 +21,7 @@ from policies.networks.controller import Controller
 from policies.task_data import describe
 from policies.threads import single_threaded_torch
 from policies.training.run_record import git_state, versions
+from sim.envs.one_robot import joined, part_of
 from sim.envs.team_env import TeamEnv
 from sim.task import TaskCfg
 from sim.tasks import without_overlay
@@ -125,7 +127,7 @@ def make_contract(graph: GraphController, content: Mapping[str, Any], task: Task
 def record_probes(graph: GraphController, contract: Contract, team: Mapping[str, Controller], task: TaskCfg) -> Probes:
     """Flights of the team, of which `graph` sees what its group sees.
 
-    Like robots that hear each other also fly as a pair and as a larger team than was trained; for a group of several,
+    Like robots that hear each other also fly as a pair and as a larger team than was trained; for a file of several,
     more and fewer peers are made of those that were there.
     """
     trained = contract.team.trained_with
@@ -133,9 +135,9 @@ def record_probes(graph: GraphController, contract: Contract, team: Mapping[str,
     if len(team) == 1:
         sizes = (2, trained, _room_for(task, 2 * trained + 1)) if hears else (trained,)
         return Probes(tuple(_recorded(graph, *_like_robots(graph, contract, task, robots)) for robots in sizes))
-    env = TeamEnv(task, 1, seed=trained)
     runners = {name: TorchRunner(controller) for name, controller in team.items()}
-    whole = _flight(contract, env, env.groups[contract.group], TeamRunner(runners), runners[contract.group])
+    env = TeamEnv(task, 1, seed=trained, num_agents=robots_of(task.groups, runners))
+    whole = _flight(contract, env, part_of(env, contract.group), TeamRunner(runners), runners[contract.group])
     if not hears:
         return Probes((_recorded(graph, *whole),))
     inputs, memory = whole
@@ -166,12 +168,12 @@ def _flight(
     """Inputs (T, N, ...) of the robots of `group`, flown by `runner` in a `team`, and their memory (N, n) before."""
     team.start(env)
     for _ in range(PROBE_LEAD):
-        env.step(team.act(env)[0])
+        env.step(joined(team.act(env)[0], env.groups))
     memory = {name: value.flatten(0, 1).numpy() for name, value in runner.memory.items()}
     rows = []
     for _ in range(PROBE_STEPS):
         rows.append({name: value.copy() for name, value in graph_inputs(contract, group).items()})
-        env.step(team.act(env)[0])
+        env.step(joined(team.act(env)[0], env.groups))
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}, memory
 
 

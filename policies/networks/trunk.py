@@ -21,6 +21,7 @@ class NetworkCfg:
     init_std: float = 0.6  # of the actions of a policy that draws them
     chunk: int = 1  # control periods between two decisions, each of which is an action for every one of them
     history: int = 1  # control periods of which the robot's own observations are seen, the present one among them
+    independent: bool = False  # parameters of its own for each robot of a group, and so a policy file
     symmetric: bool = False  # left and right are alike to policy and critics: for robots and tasks of which it is true
 
     def __post_init__(self) -> None:

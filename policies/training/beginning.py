@@ -1,11 +1,12 @@
 """With whose networks a training begins: those of another run, or those in a policy file."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from deploy.bundle import BundleError, load_bundle
+from deploy.contract.groups import group_and_number
 from policies.checkpoint import CheckpointError, load_checkpoint
 
 IN_WORDS = {
@@ -28,10 +29,12 @@ def begin_with(path: Path, algorithm: Any, run: Mapping[str, Any], task: Any, sa
         return
     saved = load_checkpoint(path)
     for name, policy in algorithm.policies.items():
-        if name not in saved["policies"]:
+        group = group_and_number(name)[0]
+        found = saved["policies"].get(name) or saved["policies"].get(group)  # which they shared before
+        if found is None:
             has = ", ".join(saved["policies"])
             raise CheckpointError(f"{path} has no policy for {name!r} of task {run['task']!r}, but for {has}")
-        theirs, mine = saved["policies"][name]["spec"], policy.spec()
+        theirs, mine = found["spec"], policy.spec()
         differ = [
             IN_WORDS.get(key, key) + ("" if key == "mirror" else f" ({theirs.get(key)} there, {mine[key]} here)")
             for key in mine
@@ -39,15 +42,23 @@ def begin_with(path: Path, algorithm: Any, run: Mapping[str, Any], task: Any, sa
         ]
         if differ:
             raise CheckpointError(f"cannot start from {path}: networks differ in {', '.join(differ)}")
-        _check_seen(path, saved["run"]["task_data"], run, name)
-        policy.load_state_dict(saved["policies"][name]["state"], strict=False)
+        _check_seen(path, saved["run"]["task_data"], run, group)
+        policy.load_state_dict(found["state"], strict=False)
     algo = saved.get("run", {}).get("algo", "ppo")
     if algo != run["algo"] and says:
         print(f"from a run of {algo}: policies are taken over, critics are new", file=sys.stderr)
     try:
-        algorithm.start_from(saved["algorithm"] if algo == run["algo"] else None)
+        algorithm.start_from(_of_each(saved["algorithm"], algorithm.policies) if algo == run["algo"] else None)
     except (RuntimeError, KeyError) as error:
         raise CheckpointError(f"cannot start from {path}: its critic is of another size") from error
+
+
+def _of_each(state: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """An algorithm's state with critics by these `names`; each robot's is that of its group where it was shared."""
+    found = dict(state)
+    for part in {"critics", "learners"} & found.keys():
+        found[part] = {name: found[part].get(name) or found[part][group_and_number(name)[0]] for name in names}
+    return found
 
 
 def _with_file(path: Path, algorithm: Any, run: Mapping[str, Any], task: Any, says: bool) -> None:
@@ -63,8 +74,9 @@ def _with_file(path: Path, algorithm: Any, run: Mapping[str, Any], task: Any, sa
     name = contract.group or next(iter(there.get("groups", algorithm.policies)))
     if name not in algorithm.policies:
         raise CheckpointError(f"{path} is for {name!r}; task {run['task']!r} has {', '.join(algorithm.policies)}")
-    _check_seen(path, {"config": there}, run, name)
-    read_policy(path, bundle, algorithm.policies[name], task.groups[name], task.scene.objects)
+    group = group_and_number(name)[0]
+    _check_seen(path, {"config": there}, run, group)
+    read_policy(path, bundle, algorithm.policies[name], task.groups[group], task.scene.objects)
     algorithm.start_from(None)
     if says:
         others = [other for other in algorithm.policies if other != name]

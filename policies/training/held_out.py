@@ -8,6 +8,7 @@ from math import ceil, log
 import torch
 from scipy.stats import beta
 
+from deploy.contract.groups import group_and_number
 from policies.checkpoint import global_rng_state, restore_global_rng
 from policies.evaluation.evaluate import evaluate
 from policies.networks.controller import Controller
@@ -43,7 +44,8 @@ def _successes(trainer: Trainer, starts: int, on_share: Callable[[float], None])
     policies = trainer.algorithm.policies.items()
     before = global_rng_state()
     try:
-        team = {name: Controller(env.task.groups[name], deepcopy(policy)).eval() for name, policy in policies}
+        cfgs = {name: env.task.groups[group_and_number(name)[0]] for name, _ in policies}
+        team = {name: Controller(cfgs[name], deepcopy(policy)).eval() for name, policy in policies}
         found = evaluate(
             team,
             env.task,

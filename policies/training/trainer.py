@@ -24,6 +24,7 @@ from policies.training.nan_guard import NanGuard
 from policies.training.overlap import Overlap
 from policies.training.run_record import run_record
 from policies.training.seeds import make_generators, seed_of
+from sim.envs.one_robot import RobotsApart
 from sim.envs.team_env import TeamEnv
 from sim.mirror import of_group
 from sim.physics import on
@@ -50,6 +51,7 @@ class Trainer:
         self.engine = cfg.machine.engine or "mujoco"
         self.engines = [self.engine]  # all that the run has seen
         env = _env_of(cfg, shards.count) if env is None else env
+        env = _apart(cfg, env)
         self.device = env.device
         if shards.count > 1 and self.device.type != "cpu":
             raise ValueError(f"device = {self.device}: {shards.count} shards learn on the CPU; give --device cpu")
@@ -276,6 +278,13 @@ class Trainer:
         if len(groups) > 1:
             raise ValueError(f"network.symmetric: it is for one kind of robot, and there are {', '.join(groups)}")
         return {part: (list(flip.index), list(flip.sign)) for part, flip in of_group(group).items()}
+
+
+def _apart(cfg: TrainCfg, env: Any) -> Any:
+    """`env` with the robots of those groups apart that are to share no parameters."""
+    several = [name for name, seen in env.obs.items() if seen.policy.shape[1] > 1]
+    apart = [name for name in several if cfg.hyperparameters(env.groups[name].cfg, name)[0].independent]
+    return RobotsApart(env, apart) if apart else env
 
 
 def _env_of(cfg: TrainCfg, shards: int) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from deploy.contract.groups import one_of
 from hardware import load_robot
 from ros_nodes.messages.names import check_name
 from ros_nodes.plans.course import Course
@@ -105,9 +106,15 @@ class Mission:
         return replace(self, team=team, orders=tuple(orders), courses=courses)
 
     def flown_by(self, bundles: Mapping[str, Path | str]) -> "Mission":
-        """The mission with the policy file of each group."""
-        files = {group: str(Path(file).resolve()) for group, file in bundles.items()}
-        return replace(self, team=tuple(replace(member, bundle=files[member.group]) for member in self.team))
+        """The mission with the policy file of each group, or of each robot of one."""
+        files = {name: str(Path(file).resolve()) for name, file in bundles.items()}
+        found = {member.name: files.get(self.own_policy(member)) or files[member.group] for member in self.team}
+        return replace(self, team=tuple(replace(member, bundle=found[member.name]) for member in self.team))
+
+    def own_policy(self, member: Member) -> str:
+        """The name of the policy that is for this robot alone, where robots of its group share none."""
+        like = [other.name for other in self.team if other.group == member.group]
+        return one_of(member.group, 1 + like.index(member.name))
 
     def command_at(self, name: str, times_s: np.ndarray, rows: Sequence[int]) -> np.ndarray:
         """The command `name` (T, N, n) that was in force at `times_s` (T,) for the robots `rows`; NaN before any."""

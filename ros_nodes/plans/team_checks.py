@@ -9,6 +9,7 @@ import numpy as np
 
 from deploy.bundle import load_bundle
 from deploy.contract import Contract
+from deploy.contract.groups import group_and_number
 from deploy.runtime.compatibility import check_measured, check_robot
 from deploy.shield import JointShieldParams, ShieldParams, owned_params
 from deploy.shield.joints.capsules import link_rows
@@ -52,7 +53,7 @@ def _checked(robot: Robot, team: Team, folder: Path, where: str) -> tuple[Robot,
         key = "type" if robot.type else "bundle"
         check_robot(contract, spec, bundle)
         key = "group"
-        group = contract.group or spec.name
+        group, _ = group_and_number(contract.group or spec.name)
         if robot.group not in ("", group):
             raise ValueError(f"{robot.group!r}; {bundle} is for {group!r}")
         key = "shield"

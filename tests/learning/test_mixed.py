@@ -241,7 +241,7 @@ def test_files_do_in_flight_what_the_controllers_do(files: list[Path], run_dir: 
 @pytest.mark.slow
 def test_teams_that_are_none_are_refused(files: list[Path]):
     _, team = load_team(files[:1])
-    with pytest.raises(ValueError, match="task 'perch' has the groups drone, arm; there are policies for: drone"):
+    with pytest.raises(ValueError, match="task 'perch' needs policies for drone, arm; there are those for drone;"):
         evaluate(team, "perch", 2)
     with pytest.raises(ValueError, match="there are two policies for group 'drone' of 'perch'"):
         load_team([files[0], files[0]])

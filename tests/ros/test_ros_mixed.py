@@ -124,7 +124,7 @@ def test_a_team_that_is_not_whole_is_answered_with_the_roles(contracts):
     drone, arm = FILES
     cases = [{drone: contracts[drone]}, {arm: contracts[arm]}, {drone: contracts[drone], "copy": contracts[drone]}]
     for policies, given in zip(cases, ("drone", "arm", "drone, drone"), strict=True):
-        complaint = f"task 'perch' takes one policy for each of its groups, drone and arm; given: {given}$"
+        complaint = f"task 'perch' takes policies for drone and arm; given: {given}$"
         with pytest.raises(ValueError, match=complaint):
             plan_mission(policies, None, None, None, seed=0)
     with pytest.raises(ValueError, match="policies of different tasks cannot be combined: 'perch' and 'reach'"):
