@@ -12,6 +12,7 @@ import numpy as np
 from deploy.bundle import load_bundle
 from deploy.bundle.signature import key_text, read_public_key
 from deploy.contract import CommandSpec, Contract
+from deploy.contract.groups import group_and_number
 from deploy.runtime.compatibility import check_robot
 from deploy.runtime.graph_inputs import as_typed
 from deploy.shield import JointShieldParams, ShieldParams, owned_params
@@ -98,7 +99,9 @@ def check_policy(contract: Contract, mission: Mission, member: Member) -> None:
     """
     check_robot(contract, load_robot(member.robot), member.bundle)
     if contract.group not in ("", member.group, mission.own_policy(member)):
-        raise ValueError(f"{member.bundle}: is for group {contract.group!r}, {member.name} is in {member.group!r}")
+        is_one = group_and_number(contract.group)[1] is not None
+        whose = repr(mission.own_policy(member)) if is_one else f"in {member.group!r}"
+        raise ValueError(f"{member.bundle}: is for group {contract.group!r}, {member.name} is {whose}")
     specs = {command.name: command for command in contract.commands}
     course = mission.courses.get(member.name)
     goals = [Order(0.0, {member.name: {"goal_pos": goal}}) for goal in course.goals] if course else []

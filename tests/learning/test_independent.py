@@ -133,7 +133,7 @@ def test_on_robots_each_gets_its_own_file_and_another_ones_is_refused(files: lis
     assert [Path(member.bundle) for member in mission.team] == files
     first, second = mission.team
     check_policy(contracts[str(files[0])], mission, first)
-    with pytest.raises(ValueError, match="is for group 'crazyflie-robot-1', cf2 is in 'crazyflie'"):
+    with pytest.raises(ValueError, match="is for group 'crazyflie-robot-1', cf2 is 'crazyflie-robot-2'"):
         check_policy(contracts[str(files[0])], mission, second)
     with pytest.raises(ValueError, match=r"takes policies for crazyflie-robot-1 and crazyflie-robot-2; given: .*-2$"):
         plan_mission({str(files[1]): contracts[str(files[1])]}, 2, None, None, 0)
