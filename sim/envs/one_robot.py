@@ -52,7 +52,7 @@ def joined(parts: Mapping[str, Tensor], groups: Iterable[str]) -> dict[str, Tens
     found: dict[str, list[Tensor]] = {group: [] for group in groups}
     for name, part in parts.items():
         found[group_and_number(name)[0]].append(part)
-    return {group: torch.cat(of_robots, dim=1) for group, of_robots in found.items()}
+    return {group: of[0] if len(of) == 1 else torch.cat(of, dim=1) for group, of in found.items()}
 
 
 class RobotsApart:
