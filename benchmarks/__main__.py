@@ -1,36 +1,39 @@
 """`python -m benchmarks NAME`: how fast it is, and what else was measured; each is a module of this name."""
 
+import ast
 import importlib
 import inspect
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from hardware.ranges import check_range
-from phalanx.arguments import dispatch
+from phalanx.arguments import explain, parse_command
 from phalanx.console import out, print_json, print_section
 from phalanx.progress import make_progress
 
+PROGRAM = "python -m benchmarks"
 DESCRIPTION = "Measure on this machine how fast it is, and how well it does what it is for."
-BENCHMARKS = {
-    "sim": "the whole environment beside MuJoCo alone",
-    "scale": "what a drone costs in larger and larger teams",
-    "peers": "our environments beside EnvPool's and Gymnasium's AsyncVectorEnv",
-    "engines": "our environments on each physics engine",
-    "control": "step times of policy and shield on a robot's computer",
-    "shield": "the shield's whole step, and its filter beside other solvers",
-    "ros": "the swap in ROS 2: delays, lost cycles and processor time a robot",
-    "transfer": "what policies come to on other plants",
-    "verdicts": "whether what `phalanx verify` says of policies is what they do on other plants",
-    "devices": "what drivers report of emulated devices that fail, and how soon",
-    "learners": "time and samples that our PPO and others take until a policy succeeds",
-    "franka": "how near to its poses a Franka Research 3 of franky-sim comes in ROS 2",
-    "demo": "how often `phalanx demo` passes all its gates",
-    "flights": "how often robots on emulated devices reach their goals in ROS 2",
-    "updates": "gradient steps of our PPO and SAC beside those of others",
-    "shards": "one training in 1, 2 and 4 processes",
-    "sweeps": "a sweep whose workers are killed beside one that is left alone",
-}
+BENCHMARKS = (  # as they are listed
+    "sim",
+    "scale",
+    "peers",
+    "engines",
+    "control",
+    "shield",
+    "ros",
+    "transfer",
+    "verdicts",
+    "devices",
+    "learners",
+    "franka",
+    "demo",
+    "flights",
+    "updates",
+    "shards",
+    "sweeps",
+)
 MAY_BE_ZERO = ("neighbours",)
 MOST_FIGURES = 24  # of one thing in a table that it shares with others; where there are more, it has its own
 MOST_COLUMNS = 6  # of a table; where more things were measured, each is a row
@@ -67,14 +70,11 @@ def command(name: str) -> Callable[..., int]:
     return run
 
 
-def _named(summary: str) -> Callable[..., int]:
-    """A command in the list of all; those that are not asked for are not loaded, which takes seconds."""
-
-    def run() -> int:
-        raise NotImplementedError
-
-    run.__doc__ = f"{summary[0].upper()}{summary[1:]}."
-    return run
+def _summary(name: str) -> str:
+    """What a benchmark measures, without loading it, which takes seconds."""
+    source = ast.parse((Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8"))
+    (measure,) = (each for each in source.body if isinstance(each, ast.FunctionDef) and each.name == f"bench_{name}")
+    return (ast.get_docstring(measure) or "").splitlines()[0]
 
 
 def show(value: Any, title: str = "") -> None:
@@ -125,10 +125,9 @@ def main() -> None:
     """Run the benchmark that the command line names; errors of the user as one line, exit code 2."""
     args = sys.argv[1:]
     try:
-        commands = {name: _named(summary) for name, summary in BENCHMARKS.items()}
-        if args and args[0] in commands:
-            commands[args[0]] = command(args[0])
-        sys.exit(dispatch(commands, args, "python -m benchmarks", DESCRIPTION))
+        if args and (name := args[0]) in BENCHMARKS:
+            sys.exit(parse_command({name: command(name)}, name, args[1:], PROGRAM)())
+        sys.exit(explain({name: _summary(name) for name in BENCHMARKS}, args, PROGRAM, DESCRIPTION))
     except KeyboardInterrupt:
         print("benchmarks: interrupted", file=sys.stderr)
         sys.exit(130)

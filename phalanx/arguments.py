@@ -30,6 +30,12 @@ def dispatch(commands: Commands, args: list[str], prog: str = PROGRAM, descripti
     """Run the one of the `commands` of a program that `args` begin with, or explain what there is."""
     if args and args[0] in commands:
         return parse_command(commands, args[0], args[1:], prog)()
+    summaries = {name: (call.__doc__ or "").splitlines()[0] for name, call in commands.items()}
+    return explain(summaries, args, prog, description)
+
+
+def explain(summaries: Mapping[str, str], args: list[str], prog: str, description: str) -> int:
+    """Print a program's commands, each with its summary; ValueError where `args` ask for something else."""
     if args in (["--version"], ["-V"]):
         print(f"phalanx {version('phalanx')}")
         return 0
@@ -37,14 +43,14 @@ def dispatch(commands: Commands, args: list[str], prog: str = PROGRAM, descripti
         from hardware.names import nearest
 
         options = args[0].startswith("-")
-        near = "" if options else nearest(args[0], commands)
+        near = "" if options else nearest(args[0], summaries)
         kind = "option" if options else "command"
-        raise ValueError(f"unknown {kind} {args[0]!r}; known commands: {', '.join(commands)}{near}")
-    summaries: list[Any] = [
-        Annotated[Any, tyro.conf.subcommand(name, constructor=call, description=(call.__doc__ or "").splitlines()[0])]
-        for name, call in commands.items()
+        raise ValueError(f"unknown {kind} {args[0]!r}; known commands: {', '.join(summaries)}{near}")
+    listed: list[Any] = [
+        Annotated[Any, tyro.conf.subcommand(name, constructor=lambda: None, description=summary)]
+        for name, summary in summaries.items()
     ]
-    tyro.cli(reduce(or_, summaries), prog=prog, description=description, args=["--help"])
+    tyro.cli(reduce(or_, listed), prog=prog, description=description, args=["--help"])
     return 0
 
 

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import tyro
 
-from deploy.contract.groups import robots_of
 from hardware.ranges import check_range
 from phalanx.console import err, out, print_json
 from phalanx.folders import check_out
@@ -65,7 +64,6 @@ def play(
     from phalanx.report.episode import play_episode
 
     runners, cfg = runners_and_task(agent, subjects, task, seed)
-    robots = robots_of(cfg.groups, runners) if robots is None else robots
     rows = []
     for number in range(seed, seed + episodes):
         episode = play_episode(cfg, runners, robots, number, shield)
@@ -89,7 +87,7 @@ def play(
                 def drawn(fraction: float) -> None:
                     progress.update(bar, completed=fraction)
 
-                save_picture(out_file, episode, cfg, robots, pixels, drawn)
+                save_picture(out_file, episode, cfg, pixels, drawn)
         err.print(f"written {out_file}", markup=False)
     if json:
         print_json({"task": cfg.name, "agent": agent, "robots": len(episode.flight.names), "episodes": rows})
@@ -102,7 +100,6 @@ def play_page(checkpoint: Path, page: Path, robots: int | None, seed: int) -> No
     from phalanx.subjects import runners_and_task
 
     runners, cfg = runners_and_task("policy", [str(checkpoint)], None, seed)
-    robots = robots_of(cfg.groups, runners) if robots is None else robots
     episode = play_episode(cfg, runners, robots, seed, shield=True)
     _write_page(page, episode, cfg.name, "policy", row_of(seed, episode, shield=True))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal, cast
 
 from deploy.contract import Contract
-from deploy.contract.groups import group_and_number, needed
+from deploy.contract.groups import needed, robots_of
 from ros_nodes.mission.mission_success import Criterion, near_goal
 from ros_nodes.plans.mission import CRAZYFLIE, FIRST_KILL_S, SWAP, Mission, check_times, plan_swap, swap_s
 
@@ -33,13 +33,13 @@ def plan_mission(
         raise ValueError(f"robots = {robots}: a team needs at least one")
     if duration_s is not None:
         check_times(duration_s, None)
-    apart = len(policies) if any(group_and_number(contract.group)[1] for contract in policies.values()) else None
-    robots = robots or apart  # each of which has a file of its own
     name, *others = dict.fromkeys(contract.task for contract in policies.values())
     if others:
         raise ValueError(f"policies of different tasks cannot be combined: {name!r} and {others[0]!r}")
+    given = [contract.group for contract in policies.values()]
     if swap or name == SWAP:
-        return _plan_swap(policies, robots or SWAP_ROBOTS, duration_s, kill_after_s, seed), near_goal
+        robots = robots or robots_of([CRAZYFLIE], given) or SWAP_ROBOTS
+        return _plan_swap(policies, robots, duration_s, kill_after_s, seed), near_goal
     from phalanx.missions.criterion import task_criterion  # takes seconds, for which the swap need not wait
     from phalanx.missions.task import plan_task
     from sim.tasks import load_task
@@ -50,6 +50,7 @@ def plan_mission(
         file = next(iter(policies))
         raise ValueError(f"{file}: {error}. With --mission swap it flies the mission of {SWAP}") from None
     kill_s = None if kill_after_s == "auto" else kill_after_s
+    robots = robots or robots_of(task.groups, given)
     mission = plan_task(task, robots, LEAST_S if duration_s is None else duration_s, kill_s, seed)
     mission = replace(mission, task=name, scene=name if mission.scene else "")  # as it is found again: module:NAME too
     return mission.flown_by(_by_group(policies, mission)), task_criterion(task)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from deploy.contract.groups import robots_of
 from phalanx.report import Event, Flight
 from phalanx.report.filming import film_and_charts
 from phalanx.report.places import collision_distance, robot_labels
@@ -29,6 +30,7 @@ class Episode:
     duration_s: float
     robots: tuple[str, ...]  # specification of each
     flies: bool
+    num_agents: int | None  # with which the task's scene was made; None where its groups have sizes of their own
     ground: np.ndarray | None = None  # nodes of the scene's height field, if it has one
 
 
@@ -37,7 +39,11 @@ class Episode:
 def play_episode(
     task: TaskCfg, runners: Mapping[str, PolicyRunner], num_agents: int | None, seed: int, shield: bool
 ) -> Episode:
-    """Let `runners`, one for each group, act for one episode of `task` with randomisation on, until it ends."""
+    """Let `runners`, one for each group, act for one episode of `task` with randomisation on, until it ends.
+
+    `num_agents` None: as many as there are policies, where each robot has its own; else that of the task.
+    """
+    num_agents = robots_of(task.groups, runners) if num_agents is None else num_agents
     env = _OneEpisode(task, 1, seed, num_agents, shield)
     groups = env.groups
     team = TeamRunner(runners)
@@ -99,6 +105,7 @@ def play_episode(
         duration_s=float(t[-1]),
         robots=robots,
         flies=any(group.robot.kind == "drone" for group in groups.values()),
+        num_agents=num_agents,
         ground=ground,
     )
 

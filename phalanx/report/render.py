@@ -38,9 +38,7 @@ def choose_opengl() -> None:
         raise ValueError(NO_OPENGL.format("neither EGL nor OSMesa is installed"))
 
 
-def rendered(
-    episode: "Episode", task: "TaskCfg", num_agents: int | None, pictures: list[list[int]], size: tuple[int, int]
-) -> Iterator[Any]:
+def rendered(episode: "Episode", task: "TaskCfg", pictures: list[list[int]], size: tuple[int, int]) -> Iterator[Any]:
     """Images (H, W, 3) uint8 of `size` = (width, height) pixels, one for each list of steps in `pictures`.
 
     The last step of a list is drawn in full, those before it as ghosts. ValueError where OpenGL cannot be used.
@@ -51,7 +49,7 @@ def rendered(
     from phalanx.report.shapes import bones_of
 
     flight = episode.flight
-    scene = visual_scene(task, num_agents, dressed=True, ground=episode.ground)
+    scene = visual_scene(task, episode.num_agents, dressed=True, ground=episode.ground)
     model = scene.model
     model.vis.global_.offwidth, model.vis.global_.offheight = size
     _tint(model, owners(model))

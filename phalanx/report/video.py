@@ -26,24 +26,23 @@ def save_picture(
     path: Path,
     episode: "Episode",
     task: "TaskCfg",
-    num_agents: int | None,
     size: Size = SIZE,
     on_progress: Callable[[float], None] = lambda fraction: None,
 ) -> None:
     """Write a .png with the last moment and, as ghosts, those before it, or a .gif or .mp4 of the whole episode.
 
-    `task` and `num_agents` are those that the episode was played with; `on_progress` hears which part is drawn.
+    `task` is the one that the episode was played in; `on_progress` hears which part is drawn.
     ValueError where OpenGL or a program is missing.
     """
     if path.suffix == ".png":
-        (image,) = rendered(episode, task, num_agents, [moments(episode, MOMENTS)], size)
+        (image,) = rendered(episode, task, [moments(episode, MOMENTS)], size)
         _pillow(".png").fromarray(image).save(path, optimize=True)
         on_progress(1.0)
         return
     times = episode.flight.t
     steps = np.append(np.searchsorted(times, np.arange(0.0, times[-1], 1.0 / FPS)), len(times) - 1)
     pictures = [[step] for step in np.unique(steps)[:FRAME_LIMIT].tolist()]
-    frames = _counted(rendered(episode, task, num_agents, pictures, size), len(pictures), on_progress)
+    frames = _counted(rendered(episode, task, pictures, size), len(pictures), on_progress)
     (_encode if path.suffix == ".mp4" else _animate)(path, frames, size)
 
 

@@ -42,7 +42,6 @@ from ros_nodes.messages.subscriptions import ObjectTable, OwnState, PeerTable
 SERIES = ("time_s", "period_error_us", "skipped", "work_us", "state_age_ms")
 SERIES_CAPACITY = 200_000
 PHASE_SAMPLES = 40  # measurements from which the delay of the sensor is learnt
-TOGETHER = 4  # robots at most: what there is to do at one moment must not fill two cores for long
 PATIENCE_NS = 100_000_000  # between two looks for the first measurement
 GRACE = 0.4  # of a period: a cycle waits so long for its own measurement, rather than use an older one
 LOOK_NS = 40_000_000  # between two looks at what the shield and operators say
@@ -284,13 +283,13 @@ class PolicyNode(TurnNode):
 
 
 def control_phase(robot: str, peers: Sequence[str]) -> int:
-    """In which half of a period a robot is controlled, 0 or 1; see `Turns` for what robots save at the same moment.
+    """In which half of a period a robot is controlled, 0 or 1: what there is to do at one moment fills cores.
 
-    Where there are more than `TOGETHER`, those are whose shields share a process: every second one, where the team file
-    says nothing else.
+    Every second robot, as their shields share processes where the team file says nothing else; see `Turns` for what is
+    saved by them.
     """
     team = sorted([robot, *peers], key=lambda name: (len(name), name))  # robot10 comes after robot9
-    return team.index(robot) % 2 if len(team) > TOGETHER else 0
+    return team.index(robot) % 2
 
 
 def main() -> int:

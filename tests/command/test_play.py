@@ -150,7 +150,7 @@ needs_opengl = pytest.mark.skipif(not opengl(), reason="needs EGL or OSMesa")
 def test_a_video_ends_with_the_last_moment(tmp_path):
     task = load_task("hover").changed(episode_s=0.1)
     episode = play_episode(task, {"crazyflie": make_agent("zero", 0, task.group)}, None, 0, shield=False)
-    save_picture(tmp_path / "short.gif", episode, task, None, (320, 180))
+    save_picture(tmp_path / "short.gif", episode, task, (320, 180))
     with Image.open(tmp_path / "short.gif") as video:
         assert video.n_frames == 4  # at 0, 0.04, 0.08 and 0.1 s
         assert video.size == (320, 180)
@@ -160,7 +160,7 @@ def test_a_video_ends_with_the_last_moment(tmp_path):
 def test_trails_and_goals_have_the_colour_of_their_robot(tmp_path):
     """Nothing but the four colours of the page, shaded, stands out from the grey of floor and sky."""
     task, episode = load_task("swarm-swap"), short("swarm-swap", "baseline", 1.0)
-    save_picture(tmp_path / "swap.png", episode, task, None, (640, 360))
+    save_picture(tmp_path / "swap.png", episode, task, (640, 360))
     pixels = np.asarray(Image.open(tmp_path / "swap.png").convert("HSV")).reshape(-1, 3).astype(int)
     vivid = pixels[(pixels[:, 1] > 120) & (pixels[:, 2] > 60)][:, 0]
     wanted = np.array([hue(colour) for colour in COLOURS[:4]])

@@ -1,6 +1,7 @@
 """The benchmarks: what they count is what happened, and what they print is complete."""
 
 import importlib.util
+import inspect
 import io
 import json
 import os
@@ -18,6 +19,7 @@ from places import ROOT
 
 from benchmarks import ros, shield
 from benchmarks.__main__ import BENCHMARKS, main
+from benchmarks.__main__ import command as run_of
 from benchmarks.equal import same
 from benchmarks.footprint import footprint, per_world
 from benchmarks.scale import grid_task
@@ -187,8 +189,10 @@ def test_too_few_of_anything_are_named_before_anything_is_measured(args, complai
 def test_every_benchmark_explains_its_own_options(name):
     done = bench(name, "--help")
     assert done.returncode == 0 and "--json" in done.stdout
-    for option in re.findall(r"│ (--[\w-]+)", done.stdout):
-        assert re.search(rf"│ {option}\b.*\n?.*[a-z]", done.stdout), f"{option} is not explained"
+    options, explained = inspect.signature(run_of(name)).parameters, run_of(name).__doc__.partition("Args:")[2]
+    assert len(re.findall("^│ --", done.stdout, re.MULTILINE)) == len(options)
+    for option in options:
+        assert re.search(rf"^ +{option}: \w+", explained, re.MULTILINE), f"{option} is not explained"
     other = "--neighbours" if name != "control" else "--teams"
     assert said(bench(name, other, "1")).startswith(f"unknown option {other}; see python -m benchmarks {name} --help")
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 from places import ZOO
 
 pytest.importorskip("rclpy")
@@ -131,6 +132,16 @@ def test_a_team_that_is_not_whole_is_answered_with_the_roles(contracts):
         plan_mission({**contracts, "x": load_bundle(ZOO / "reach.onnx").contract}, None, None, None, seed=0)
     with pytest.raises(ValueError, match=r"perch has groups \(drone, arm\) with team sizes of their own"):
         plan_mission(contracts, 3, None, None, seed=0)
+
+
+def test_robots_of_a_mixed_team_that_share_no_policy_get_their_own(contracts):
+    """As `--network.independent` names their files."""
+    apart = {file: structs.replace(each, group=f"{each.group}-robot-1") for file, each in contracts.items()}
+    mission, _ = plan_mission(apart, None, None, None, seed=0)
+    assert {member.bundle: member.group for member in mission.team} == dict(zip(FILES, ("drone", "arm"), strict=True))
+    file, contract = next(iter(apart.items()))
+    with pytest.raises(ValueError, match=f"takes policies for drone-robot-1 and arm; given: {contract.group}$"):
+        plan_mission({file: contract}, None, None, None, seed=0)
 
 
 def test_each_node_is_told_of_its_own_robot_and_shields_keep_drones_apart_from_drones(tmp_path):
