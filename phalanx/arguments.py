@@ -123,6 +123,8 @@ def _explained(said: str, command: str, args: Sequence[str], options: Callable[[
         known = options()
         if algorithm := _algorithm_of(unknown, command, known):
             return f"unknown option {unknown}: it is one of --algo {algorithm}, which is not given{usage}"
+        if unknown.startswith("--task.") and not args[0].startswith("-"):  # only the help of that task has such
+            usage = f"; see {command} {args[0]} --help"
         return f"unknown option {unknown}{usage}{nearest(unknown, known)}"
     if match := re.match(r"[Ii]nvalid choice '(.*?)' for argument '(.*?)'\. Expected one of \((.*?),?\)", text):
         from hardware.names import nearest

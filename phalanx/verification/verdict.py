@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from phalanx.console import err
+from policies.records import RECORD
 
 if TYPE_CHECKING:
     from deploy.bundle import Bundle
@@ -159,11 +160,17 @@ def next_step(verdict: Mapping[str, Any], file: str) -> str:
     """What to do about a policy `file` that was refused, by the first gate that it missed."""
     missed = next(gate for gate in verdict["gates"] if not gate["passed"])
     if not missed["name"].startswith("shielded"):
-        return "write the file again, phalanx export RUN, and verify that one"
+        return f"write the file again, phalanx export {_run_of(file)}, and verify that one"
     if _is_likely(verdict, missed):
         return f"phalanx verify {file} --episodes {max(4 * verdict['episodes'], 2 * too_few_starts(verdict))}"
     look = f"see what goes wrong, phalanx play {file} --out page.html"
-    return f"{look}, then train on: phalanx train --resume RUN --steps MORE"
+    return f"{look}, then train on: phalanx train --resume {_run_of(file)} --steps MORE"
+
+
+def _run_of(file: str) -> Path | str:
+    """The training run whose folder a policy `file` lies in; RUN where that is not known."""
+    folder = Path(file).parent
+    return folder if (folder / RECORD).exists() else "RUN"
 
 
 def team_in_words(robots: int) -> str:

@@ -15,6 +15,7 @@ from refused_policy import write_refused
 from deploy.bundle import load_bundle
 from phalanx.commands import COMMANDS
 from phalanx.commands.verify import _show
+from phalanx.verification.verdict import next_step
 from phalanx.zoo import figure_in_words
 from policies.evaluation.evaluate import wilson
 
@@ -166,6 +167,12 @@ def test_a_refused_policy_gets_one_line_with_what_to_do(gate, rate, next_line, c
     _show(verdict)
     *_, last = capsys.readouterr().out.splitlines()
     assert last.startswith(next_line or "verified")
+
+
+def test_what_to_do_names_the_run_that_a_file_lies_in(tmp_path):
+    (tmp_path / "run.json").touch()
+    gate = {"name": "parity", "passed": False}
+    assert f"phalanx export {tmp_path}, " in next_step({"gates": [gate]}, str(tmp_path / "best.onnx"))
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,11 @@ def test_wrong_arguments_are_one_line_with_the_nearest_option(args, said):
     assert_one_line_error(here(*args), said, f"phalanx {args[0]} --help")
 
 
+def test_for_an_option_of_a_task_the_help_of_that_task_is_named():
+    done = here("train", "hover", "--task.episod", "1")
+    assert_one_line_error(done, "see phalanx train hover --help; did you mean '--task.episode-s'")
+
+
 def test_the_ends_of_a_range_are_written_as_a_person_writes_them():
     for value, low, high, said in ((0, 1, 1_000_000, "1 to 1000000"), (2.0, 1e-6, 0.5, "1e-06 to 0.5")):
         with pytest.raises(ValueError, match=f"^number = {value}: {said}$"):
