@@ -15,7 +15,7 @@ from torch.nn.functional import softplus
 
 from hardware.ranges import check_fields
 from policies.algorithms.algorithm import Group, mean
-from policies.algorithms.off_policy import Batch, Others
+from policies.algorithms.learner import Batch, Others
 from policies.algorithms.sac import SAC, SACCfg, SACLearner
 
 FLOOR = 0.1  # the paper's epsilon

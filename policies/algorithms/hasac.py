@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from policies.algorithms.algorithm import Experience, with_shared_reward
-from policies.algorithms.off_policy import Batch, Others, shown, without
+from policies.algorithms.learner import Batch, Others, shown, without
 from policies.algorithms.sac import SAC, SACCfg, SACLearner
 
 

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from hardware.ranges import check_fields
 from policies.algorithms.algorithm import Group, mean
-from policies.algorithms.off_policy import Batch, Learner, OffPolicy, OffPolicyCfg, Others
+from policies.algorithms.learner import Batch, Learner, OffPolicyCfg, Others
+from policies.algorithms.off_policy import OffPolicy
 from policies.networks.normaliser import Features
 from policies.networks.squashed import DeterministicPolicy
 

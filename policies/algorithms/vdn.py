@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from policies.algorithms.algorithm import Experience, Group, common, with_shared_reward
-from policies.algorithms.off_policy import Batch, Others, set_gradients
+from policies.algorithms.learner import Batch, Others, set_gradients
 from policies.algorithms.td3 import TD3, TD3Cfg
 from policies.threads import Workers
 
