@@ -12,7 +12,7 @@ REPORT := build/tests.txt
 OWN_CACHE := -o cache_dir=.pytest_cache/without-ros
 ROBOTS := (ros or real_time)
 again = echo "once more, one at a time:"; $(PYTEST) --last-failed --last-failed-no-failures none $(1)
-PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt $(wildcard deploy/shield/native/*)
+PACKAGING := pyproject.toml setup.cfg setup.py constraints.txt $(wildcard deploy/shield/native/*.*)
 # The other side of the Franka's driver needs other versions of libraries. FRANKY_SIM=THERE names one of your own.
 FRANKY_VENV := $(abspath $(VENV))-franky-sim
 FRANKY_PACKAGE := franky-sim==1.0.4

@@ -47,6 +47,8 @@ def check_policies_out(path: Path | None, folder: bool) -> None:
     check_out(path, folder)
     if path is not None and not folder and path.suffix != ".onnx":
         raise ValueError(f"out = {path}: a policy file ends in .onnx")
+    if path is not None and folder and path.suffix == ".onnx" and not path.is_dir():
+        raise ValueError(f"out = {path}: there are several policies, which go into a folder; give the name of one")
 
 
 def fingerprints(paths: Iterable[Path]) -> dict[Path, str]:

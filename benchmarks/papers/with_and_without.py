@@ -1,11 +1,9 @@
 """What an option of training changes at equal samples: success, return, and how hard actuators are driven.
 
-`python -m benchmarks.papers.with_and_without hover network.symmetric`; a run that is done is not done again. HAPPO, of
-which tasks say nothing, learns with what they set for PPO.
+`python -m benchmarks.papers.with_and_without hover network.symmetric`; a run that is done is not done again.
 """
 
 import json
-from dataclasses import replace
 from itertools import product
 from math import sqrt
 from pathlib import Path
@@ -18,15 +16,12 @@ from deploy.runtime import PolicyRuntime
 from hardware import load_robot
 from phalanx.console import out
 from phalanx.progress import make_progress
-from policies.algorithms import ALGORITHMS
-from policies.algorithms.ppo import PPOCfg
 from policies.evaluation.actuation import ActuatorWatch
 from policies.evaluation.evaluate import evaluate
 from policies.evaluation.trained import load_controllers
 from policies.export.export import export_policy
 from policies.training.config import CollectionCfg, MachineCfg, TrainCfg
 from policies.training.train import train
-from sim.task import TaskCfg
 from sim.tasks import load_task
 
 STARTS = 256  # held-out, without the shield
@@ -60,17 +55,6 @@ def driven(figures: dict[str, Any], robot: str) -> dict[str, float]:
     if figures["effort_share"]:
         found["effort"] = sqrt(mean(share**2 for share in figures["effort_share"].values()))
     return found
-
-
-def settings_of_ppo(task: TaskCfg, algo: str) -> TaskCfg:
-    """The task with what it sets for PPO set for `algo` too, where that has the same settings and the task none."""
-    if not issubclass(ALGORITHMS[algo].Cfg, PPOCfg):
-        return task
-    groups = {
-        name: replace(group, training={algo: group.training.get("ppo", {}), **group.training})
-        for name, group in task.groups.items()
-    }
-    return replace(task, groups=groups)
 
 
 def main(
@@ -110,7 +94,7 @@ def main(
             if not (at / "result.json").exists():
                 given: Any = {"network" if part == "network" else "algorithm": {field: json.loads(value)}}
                 cfg = TrainCfg(
-                    settings_of_ppo(load_task(task), algo), out=at, algo=algo, seed=seed, total_steps=steps,
+                    load_task(task), out=at, algo=algo, seed=seed, total_steps=steps,
                     collection=CollectionCfg(worlds), machine=MachineCfg(threads=1), start_from=start_from, **given,
                 )  # fmt: skip
                 (at / "result.json").write_text(json.dumps(run(cfg, looks, actuators)))

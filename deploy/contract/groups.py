@@ -31,7 +31,10 @@ def needed(robots: Mapping[str, int], given: Iterable[str]) -> list[str]:
     return [name for group, n in robots.items() for name in (names_of(group, n) if group in apart else [group])]
 
 
-def robots_of(groups: Iterable[str], given: Iterable[str]) -> int | None:
-    """Robots of a team of one group in which each has the policy of its own that is `given`; None for any number."""
+def robots_of(groups: Iterable[str], given: Iterable[str], trained_with: Iterable[int] = ()) -> int | None:
+    """Robots of a team of one group in which each has a policy of its own; None for any number.
+
+    As many as policies that are `given` were trained with, where that is known: one that is not given is missed.
+    """
     numbers = [number for _, number in map(group_and_number, given) if number is not None]
-    return max(numbers) if numbers and len(list(groups)) == 1 else None
+    return max(*numbers, *trained_with, 1) if numbers and len(list(groups)) == 1 else None

@@ -108,7 +108,7 @@ def _train(cfg: DemoCfg, update: Update) -> dict[str, Any]:
         ),
         on_progress=lambda numbers: update(numbers["fraction"], training_note(numbers)),
     )
-    if not result.finished:
+    if result.interrupted or not result.finished:
         raise KeyboardInterrupt(result.message)
     return {
         "wall_s": result.wall_s,

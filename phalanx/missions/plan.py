@@ -37,8 +37,9 @@ def plan_mission(
     if others:
         raise ValueError(f"policies of different tasks cannot be combined: {name!r} and {others[0]!r}")
     given = [contract.group for contract in policies.values()]
+    trained_with = [contract.team.trained_with for contract in policies.values()]
     if swap or name == SWAP:
-        robots = robots or robots_of([CRAZYFLIE], given) or SWAP_ROBOTS
+        robots = robots or robots_of([CRAZYFLIE], given, trained_with) or SWAP_ROBOTS
         return _plan_swap(policies, robots, duration_s, kill_after_s, seed), near_goal
     from phalanx.missions.criterion import task_criterion  # takes seconds, for which the swap need not wait
     from phalanx.missions.task import plan_task
@@ -50,7 +51,7 @@ def plan_mission(
         file = next(iter(policies))
         raise ValueError(f"{file}: {error}. With --mission swap it flies the mission of {SWAP}") from None
     kill_s = None if kill_after_s == "auto" else kill_after_s
-    robots = robots or robots_of(task.groups, given)
+    robots = robots or robots_of(task.groups, given, trained_with)
     mission = plan_task(task, robots, LEAST_S if duration_s is None else duration_s, kill_s, seed)
     mission = replace(mission, task=name, scene=name if mission.scene else "")  # as it is found again: module:NAME too
     return mission.flown_by(_by_group(policies, mission)), task_criterion(task)

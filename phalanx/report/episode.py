@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from deploy.contract.groups import robots_of
 from phalanx.report import Event, Flight
 from phalanx.report.filming import film_and_charts
 from phalanx.report.places import collision_distance, robot_labels
-from policies.evaluation.policy_runner import PolicyRunner, TeamRunner
+from policies.evaluation.policy_runner import PolicyRunner, TeamRunner, robots_flown
 from policies.threads import single_threaded_torch
 from sim.envs.team_env import TeamEnv
 from sim.task import TaskCfg
@@ -41,9 +40,9 @@ def play_episode(
 ) -> Episode:
     """Let `runners`, one for each group, act for one episode of `task` with randomisation on, until it ends.
 
-    `num_agents` None: as many as there are policies, where each robot has its own; else that of the task.
+    `num_agents` None: as many as they were trained with, where each robot has its own; else that of the task.
     """
-    num_agents = robots_of(task.groups, runners) if num_agents is None else num_agents
+    num_agents = robots_flown(task.groups, runners) if num_agents is None else num_agents
     env = _OneEpisode(task, 1, seed, num_agents, shield)
     groups = env.groups
     team = TeamRunner(runners)

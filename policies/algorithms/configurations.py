@@ -22,6 +22,8 @@ CONFIGURATIONS = {
     "ippo": "TASK",
     "maddpg": f"TASK {_DDPG} --td3.critic team",
     "mappo": "TASK --ppo.critic team",
+    "masac": "TASK --algo sac --sac.critic team",
+    "matd3": "TASK --algo td3 --td3.critic team",
     "redq": "TASK --algo sac --sac.critics 10 --sac.subset 2",
 }  # as in docs/algorithms.md
 

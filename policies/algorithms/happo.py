@@ -25,6 +25,7 @@ class HAPPOCfg(PPOCfg):
     NAME: ClassVar[str] = "happo"
 
     critic: Literal["own", "team"] = "team"
+    lag: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from deploy.bundle import Bundle
 from deploy.contract import Contract
-from deploy.contract.groups import robots_of
 from deploy.runtime import PolicyRuntime
-from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner
+from policies.evaluation.policy_runner import BundleRunner, PolicyRunner, TeamRunner, TorchRunner, robots_flown
 from policies.networks.controller import Controller
 from policies.threads import single_threaded_torch
 from sim.envs.state import EnvStep
@@ -75,7 +74,7 @@ def evaluate(
             raise ValueError(f"task {cfg.name!r} needs a policy for each of its groups: {', '.join(cfg.groups)}")
         policy = {cfg.group_name: policy}
     team = TeamRunner({group: make_policy_runner(part) for group, part in policy.items()})
-    num_agents = robots_of(cfg.groups, team.runners) if num_agents is None else num_agents
+    num_agents = robots_flown(cfg.groups, team.runners) if num_agents is None else num_agents
     with engine_errors(engine, num_worlds, device):
         env = TeamEnv(cfg, num_worlds, seed, num_agents, shield, randomise, engine=engine, device=device)
         # What nothing is learned from takes a sixth less time where no tensor keeps count of its changes

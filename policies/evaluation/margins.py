@@ -16,12 +16,12 @@ from typing import Any
 import torch
 
 from deploy.bundle import Bundle
-from deploy.contract.groups import group_and_number, robots_of
+from deploy.contract.groups import group_and_number
 from deploy.contract.plant import Plant
 from hardware.names import nearest
 from policies.evaluation.corners import corners, trained_numbers
 from policies.evaluation.evaluate import HELD_OUT_SEED, fly_worlds, load_team, make_policy_runner, wilson
-from policies.evaluation.policy_runner import TeamRunner
+from policies.evaluation.policy_runner import TeamRunner, robots_flown
 from policies.threads import single_threaded_torch
 from sim.conditions import Condition, Variant, under_conditions
 from sim.envs.team_env import TeamEnv
@@ -226,7 +226,7 @@ def fly_plants(
         counts = torch.tensor([count for *_, count in several])
         owner = torch.arange(len(several)).repeat_interleave(counts)
         cfg_task = under_conditions(variant.of(task), [condition for _, condition, _ in several], owner)
-        env = TeamEnv(cfg_task, len(owner), cfg.seed, robots_of(task.groups, team.runners), shield=True)
+        env = TeamEnv(cfg_task, len(owner), cfg.seed, robots_flown(task.groups, team.runners), shield=True)
         step = [0]
 
         def stepped(worlds: int = len(owner), before: int = done, most: int = env.max_steps, step: list = step) -> None:

@@ -4,7 +4,7 @@ Both start from what the robots measure and carry their own memory; neither look
 What they are given as an environment is one of like robots, or one group of a team.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from deploy.contract import Contract
-from deploy.contract.groups import group_and_number, needed
+from deploy.contract.groups import group_and_number, needed, robots_of
 from deploy.contract.tensor_specs import CORRECTION, PEER_INPUTS, object_field
 from deploy.runtime import PolicyRuntime
 from policies.networks.controller import Controller
@@ -62,6 +62,12 @@ class TeamRunner:
         acts = {name: runner.act(part_of(env, name)) for name, runner in self.runners.items()}
         actions, targets = ({name: act[part] for name, act in acts.items()} for part in (0, 1))
         return actions, targets
+
+
+def robots_flown(groups: Iterable[str], runners: Mapping[str, PolicyRunner]) -> int | None:
+    """Robots of the team that `runners` are for, where each robot has its own; None for any number."""
+    files = [runner.runtime.contract for runner in runners.values() if isinstance(runner, BundleRunner)]
+    return robots_of(groups, runners, [contract.team.trained_with for contract in files])
 
 
 class TorchRunner:

@@ -16,8 +16,8 @@ ABSENT = 1e4  # taken off the score of a peer that is not there: its weight is t
 class NetworkCfg:
     """Sizes of policy and critics, what a policy begins with, and how often it decides."""
 
-    hidden: int = 64
-    peer_embed: int = 32
+    hidden: int = 64  # units of each layer of policies and critics
+    peer_embed: int = 32  # units that a neighbour is encoded in, for the attention over neighbours
     init_std: float = 0.6  # of the actions of a policy that draws them
     chunk: int = 1  # control periods between two decisions, each of which is an action for every one of them
     history: int = 1  # control periods of which the robot's own observations are seen, the present one among them

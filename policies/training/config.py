@@ -80,7 +80,7 @@ class TrainCfg:
         if line := configuration(self.algo):
             raise ValueError(f"{self.algo} is no algorithm of its own here, but a setting of one: {line}")
         if self.algo not in ALGORITHMS:
-            near = nearest(self.algo, [*ALGORITHMS, *CONFIGURATIONS])
+            near = nearest(self.algo.lower(), [*ALGORITHMS, *CONFIGURATIONS])
             raise ValueError(f"unknown algorithm {self.algo!r}; known: {', '.join(ALGORITHMS)}{near}")
 
     def behind_shield(self, task: Any) -> bool:
@@ -98,12 +98,14 @@ class TrainCfg:
         """Network and algorithm of a `GroupCfg` (or None): defaults, then the task's, then those given here.
 
         What a task sets for an algorithm are fields of the algorithm, or of the network to be learned by it (`hidden`,
-        `init_std`, ...); no algorithm has a field of such a name. ValueError names one of `owner` that neither has.
+        `init_std`, ...); no algorithm has a field of such a name. Where it sets nothing, what it sets for the algorithm
+        that this is a kind of counts, such as `ppo` for `happo`, but for what the algorithm sets itself. ValueError
+        names one of `owner` that neither has.
         """
         training = getattr(group, "training", {})
         _check_names(training, [COLLECTION, *ALGORITHMS], f"{owner} sets training of ")
         _check_names(training.get(COLLECTION, {}), OF_COLLECTION, f"{owner} sets {COLLECTION}.")
-        asked = training.get(self.algo, {})
+        asked = _set_for(self.algo, training)
         of_algorithm, of_network = ([f.name for f in fields(cfg)] for cfg in (ALGORITHMS[self.algo].Cfg, NetworkCfg))
         _check_names(asked, [*of_algorithm, *of_network], f"{owner} sets {self.algo}.")
         sizes = {name: value for name, value in asked.items() if name in of_network}
@@ -112,6 +114,16 @@ class TrainCfg:
             resolve(NetworkCfg, "network", {**sizes, **self.network}, "the run"),
             resolve(ALGORITHMS[self.algo].Cfg, self.algo, {**rest, **self.algorithm}, "the run"),
         )
+
+
+def _set_for(algo: str, training: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a task's settings for algorithms counts for one of them."""
+    own: set[str] = set()
+    for cls in ALGORITHMS[algo].Cfg.__mro__:
+        if (name := vars(cls).get("NAME")) in training:
+            return {field: value for field, value in training[name].items() if field not in own}
+        own |= set(vars(cls).get("__annotations__", {}))
+    return {}
 
 
 def _check_names(asked: Iterable[str], known: Iterable[str], says: str) -> None:

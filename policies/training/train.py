@@ -47,6 +47,7 @@ class TrainResult:
     agent_steps: int  # env_steps x robots
     steps_per_s: float  # agent steps/s in this process
     finished: bool  # False: stopped early, go on with `resume`
+    interrupted: bool  # by Ctrl-C, which may come too late to stop it
     message: str
 
 
@@ -172,6 +173,7 @@ def _train(
         agent_steps=trainer.agent_steps,
         steps_per_s=(trainer.agent_steps - before) / max(wall_s, 1e-9),
         finished=done,
+        interrupted=interrupted(),
         message=message,
     )
 

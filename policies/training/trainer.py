@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from deploy.contract.groups import group_and_number
 from policies.algorithms import ALGORITHMS
 from policies.algorithms.algorithm import Clock, Group
 from policies.checkpoint import CheckpointError, global_rng_state, load_weights, restore_global_rng
@@ -275,6 +276,8 @@ class Trainer:
         groups = self.collector.env.groups
         if (group := groups[name].cfg) is None:
             raise ValueError(f"network.symmetric: the environment does not state how {name!r} mirrors")
+        if group_and_number(name)[1] is not None:
+            raise ValueError("network.symmetric with network.independent: one of the two")
         if len(groups) > 1:
             raise ValueError(f"network.symmetric: it is for one kind of robot, and there are {', '.join(groups)}")
         return {part: (list(flip.index), list(flip.sign)) for part, flip in of_group(group).items()}

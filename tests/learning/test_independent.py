@@ -110,8 +110,10 @@ def test_files_of_single_robots_fly_as_the_run_does_in_whatever_order_they_are_n
     assert found.mean_return == pytest.approx(as_trained.mean_return, rel=1e-4)
     swapped = dict(zip(ROBOTS, load_controllers(run).values().__reversed__(), strict=True))
     assert evaluate(swapped, load_task(task), 8, shield=True).mean_return != pytest.approx(found.mean_return, rel=1e-4)
-    with pytest.raises(ValueError, match=r"-robot-1, crazyflie-robot-2; there are those for crazyflie-robot-2; give"):
-        evaluate(load_team(files[1:])[1], task, 8)
+    for number in (1, 2):
+        there_are = f"-robot-1, crazyflie-robot-2; there are those for crazyflie-robot-{number}; give a file of each"
+        with pytest.raises(ValueError, match=there_are):
+            evaluate(load_team([files[number - 1]])[1], task, 8)
     with pytest.raises(ValueError, match=r"-robot-4; there are those for crazyflie-robot-1, crazyflie-robot-2;"):
         evaluate(team, task, 8, num_agents=4)
 
@@ -137,6 +139,8 @@ def test_on_robots_each_gets_its_own_file_and_another_ones_is_refused(files: lis
         check_policy(contracts[str(files[0])], mission, second)
     with pytest.raises(ValueError, match=r"takes policies for crazyflie-robot-1 and crazyflie-robot-2; given: .*-2$"):
         plan_mission({str(files[1]): contracts[str(files[1])]}, 2, None, None, 0)
+    with pytest.raises(ValueError, match=r"takes policies for crazyflie-robot-1 and crazyflie-robot-2; given: .*-1$"):
+        plan_mission({str(files[0]): contracts[str(files[0])]}, None, None, None, 0)
 
 
 def test_a_robot_alone_and_an_engine_of_whole_rollouts_have_no_robots_to_set_apart(tmp_path: Path):

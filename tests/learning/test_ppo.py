@@ -170,6 +170,14 @@ def test_a_task_overrides_hyperparameters_by_name():
         resolved(gama=0.9)
     with pytest.raises(ValueError, match=r"there are .*gamma.*hidden.*init_std"):  # of the network too
         resolved(gama=0.9)
+    on_policy = {"gamma": 0.9, "epochs": 7, "lag": 1, "hidden": 8}
+    for algo, own in (("happo", {"epochs": 7, "lag": 0}), ("impala", {"epochs": 1, "lag": 1}), ("sac", {})):
+        network, cfg = train_cfg(algo=algo).hyperparameters(SimpleNamespace(training={"ppo": on_policy}), "task 't'")
+        inherits = own and {"gamma": 0.9, "hidden": 8}  # of the algorithm that it is a kind of
+        wanted = {**vars(NetworkCfg()), **vars(ALGORITHMS[algo].Cfg()), **inherits, **own}
+        assert {**vars(network), **vars(cfg)} == wanted, algo
+    set_for_it = SimpleNamespace(training={"ppo": on_policy, "happo": {"gamma": 0.8}})
+    assert train_cfg(algo="happo").hyperparameters(set_for_it, "task 't'")[1] == ALGORITHMS["happo"].Cfg(gamma=0.8)
     for training, says in (
         ({"collection": {"shields": True}}, "sets collection.shields; there are shield; did you mean"),
         ({"poo": {}}, "sets training of poo; there are .*collection.*ppo"),

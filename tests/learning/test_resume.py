@@ -17,6 +17,7 @@ from places import TESTS
 from point_team import PointTeam
 from small_run import train_cfg
 
+from phalanx.demo.stages import DemoCfg, _train
 from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_checkpoint
 from policies.training.progress import read_progress
 from policies.training.train import LOCK, TrainResult, train
@@ -151,6 +152,17 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path):
     assert signal.getsignal(signal.SIGINT) is before
     assert run(tmp_path, resume=True).finished
     assert run(tmp_path, resume=True).message.endswith(f"before; to go on: phalanx train --resume {tmp_path} --steps N")
+
+
+def test_ctrl_c_that_comes_too_late_to_stop_a_training_is_known(tmp_path: Path):
+    def interrupt(numbers: dict[str, float]) -> None:
+        if numbers["fraction"] == 1.0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    result = run(tmp_path, on_progress=interrupt)
+    assert result.finished and result.interrupted
+    with pytest.raises(KeyboardInterrupt):  # the whole way ends there
+        _train(DemoCfg(tmp_path / "demo", train_s=0.01), lambda *_: os.kill(os.getpid(), signal.SIGINT))
 
 
 def test_a_run_is_not_overwritten_nor_resumed_as_another(tmp_path: Path):

@@ -130,6 +130,8 @@ def test_what_has_no_mirror_is_refused_in_one_line(tmp_path: Path):
     )
     with pytest.raises(ValueError, match=r"network.symmetric: it is for one kind of robot, and there are drone, arm"):
         Trainer(train_cfg(task="perch", out=tmp_path, num_envs=2, symmetric=True))
+    with pytest.raises(ValueError, match=r"network.symmetric with network.independent: one of the two"):
+        Trainer(train_cfg(task="swarm-swap", out=tmp_path, num_envs=2, symmetric=True, independent=True))
     with pytest.raises(ValueError, match=r"robot 'panda': joint 'joint2' has no counterpart in the mirror"):
         of_robot("panda")
     group = load_task("stand").group
