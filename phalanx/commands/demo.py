@@ -58,6 +58,8 @@ def demo(
     warned = sum(gate["warning"] for gate in result["gates"])
     passed = f"all gates passed{f', {warned} with a warning' if warned else ''}"
     err.print(f"\n{'failed: ' + '; '.join(failed) if failed else passed}  ({result['wall_s']:.0f} s)")
+    if failed:
+        err.print(f"its policy flies again by: phalanx deploy {out_dir / 'policy.onnx'} --seed {seed}", markup=False)
     if not json:
         out.print(str(out_dir / "report.html"))
     return 1 if failed else 0
