@@ -136,7 +136,7 @@ def _explained(said: str, command: str, args: Sequence[str], options: Callable[[
         given, wanted = re.findall("'(.*?)'", match[1]), several[2].split()
         values = f"{len(given)} value{'s' * (len(given) != 1)}"
         return f"{' '.join([several[1], *given])}: {values} given, wanted {len(wanted)} numbers: {several[2]}{usage}"
-    if match := re.match(r"Error parsing (\S+): .*?('.*?')", text):
+    if match := re.match(r"Error parsing (--\S+|[A-Z]\S*): .*?('.*?')", text):
         return f"{match[1]}: cannot read {match[2]}, wanted {options().get(match[1], 'another value')}{usage}"
     if match := re.match(r"Error parsing [a-z_]+: (.*)", text):  # what a class of hyperparameters or sizes refuses
         return f"--{match[1]}{usage}"

@@ -85,9 +85,11 @@ def asked(args: Sequence[str]) -> Asked:
     begun_with = run["from"] or run["task"]
     if task not in (None, begun_with):
         raise ValueError(f"cannot resume with task {task!r}: {folder} was begun with {begun_with!r}")
+    if (algo := named.get("--algo", run["algo"])) != run["algo"]:
+        raise ValueError(f"cannot resume with algo {algo!r}: {folder} was begun with {run['algo']!r}")
     known = {**run, **run["given"], **run["machine"], "steps": run["total_steps"]}
     begun = Begun(**{name: known[name] for name in Begun.__dataclass_fields__ if name in known})
-    return Asked(begun_with, named.get("--algo", run["algo"]), begun, folder)
+    return Asked(begun_with, algo, begun, folder)
 
 
 def check_spelling(args: Sequence[str]) -> None:
@@ -115,6 +117,8 @@ def check_limits(args: Sequence[str]) -> None:
         if not words or len(words) % 2 or not all(map(_is_number, words[1::2])):
             given = " ".join([option, *words])
             raise ValueError(f"{given}: wanted terms of the reward, a number after each, such as action_change 0.02")
+        if twice := [name for name in words[::2] if words[::2].count(name) > 1]:
+            raise ValueError(f"{option}: {twice[0]} stands there twice")
 
 
 def _is_number(text: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hardware.names import nearest
 from policies.algorithms.algorithm import Experience, Group
 from policies.shards import Shards
 
@@ -23,7 +24,8 @@ class Limits:
         """ValueError where a limit is of a term that the group's reward does not have."""
         for name, group in groups.items():
             if group.terms and (unknown := sorted(set(group.cfg.limits) - set(group.terms))):
-                raise ValueError(f"limits of {name!r}: {unknown[0]!r} is none of {', '.join(group.terms)}")
+                known = f"{', '.join(group.terms)}{nearest(unknown[0], group.terms)}"
+                raise ValueError(f"limits of {name!r}: {unknown[0]!r} is none of {known}")
         self.limits: dict[str, dict[str, float]] = {name: dict(group.cfg.limits) for name, group in groups.items()}
         self.rates: dict[str, float] = {name: group.cfg.limit_rate for name, group in groups.items()}
         self.multipliers = {name: dict.fromkeys(limits, 1.0) for name, limits in self.limits.items()}
@@ -57,8 +59,8 @@ class Limits:
         return said
 
     def state_dict(self) -> dict[str, Any]:
-        return {"multipliers": {name: dict(held) for name, held in self.multipliers.items()}, "sums": self.sums}
+        """But for the `sums`, which are of a shard's own experience."""
+        return {"multipliers": {name: dict(held) for name, held in self.multipliers.items()}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.multipliers = {name: dict(held) for name, held in state["multipliers"].items()}
-        self.sums = {name: dict(held) for name, held in state["sums"].items()}

@@ -71,9 +71,8 @@ class PPOCfg(SmoothCfg):
         check_fields(f"{self.NAME}.", self, num_steps=(1, 100_000), epochs=(1, 1000), minibatch=(1, inf))
         check_fields(f"{self.NAME}.", self, gamma=(0, 1), gae_lambda=(0, 1), clip=(1e-3, 10), value_clip=(1e-3, 1000))
         check_fields(f"{self.NAME}.", self, value_coef=(0, 1000), entropy_coef=(0, 1000), max_grad_norm=(1e-6, 1e6))
-        check_fields(
-            f"{self.NAME}.", self, learning_rate=(0, 1), max_learning_rate=(0, 1), target_kl=(1e-6, 10), min_std=(0, 1)
-        )
+        check_fields(f"{self.NAME}.", self, learning_rate=(0, 1), max_learning_rate=(0, 1), min_std=(1e-6, 1))
+        check_fields(f"{self.NAME}.", self, target_kl=(1e-6, 10))
         check_fields(f"{self.NAME}.", self, limit_rate=(0, 1000), critic_first=(0, inf))
         check_fields(f"{self.NAME}.", self, lag=(0, 1000), rho_max=(1e-3, 1e6), c_max=(1e-3, 1e6))
         for name, limit in self.limits.items():
@@ -108,6 +107,11 @@ class PPO:
                 lag = f"{group.cfg.NAME}.lag"
                 both = f"network.chunk = {net.chunk} of {name!r} with {lag} = {self.lag}"
                 raise ValueError(f"{both}: one of the two; --{lag} 0 lets no rollout wait")
+            if net.chunk > self.horizon:
+                steps = f"{group.cfg.NAME}.num_steps = {self.horizon}"
+                raise ValueError(
+                    f"network.chunk = {net.chunk} of {name!r} with {steps}: no longer, or rollouts hold no decision"
+                )
             self.policies[name] = GaussianPolicy(**group.policy, init_std=net.init_std)
             others = {n: g.dims.policy + g.dims.privileged for n, g in groups.items() if n != name}
             self.critics[name] = Critic(
@@ -254,7 +258,7 @@ class PPO:
     def state_dict(self) -> dict[str, Any]:
         parts = {part: {n: value.state_dict() for n, value in held.items()} for part, held in self._parts().items()}
         waiting = [({name: vars(rollout) for name, rollout in team.items()}, last) for team, last in self.waiting]
-        return {**parts, "limits": self.limits.state_dict(), "waiting": waiting}
+        return {**parts, "limits": self.limits.state_dict(), "costs": self.limits.sums, "waiting": waiting}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for part, held in self._parts().items():
@@ -262,6 +266,8 @@ class PPO:
                 value.load_state_dict(state[part][name])
         if "limits" in state:  # which runs of an earlier version did not have
             self.limits.load_state_dict(state["limits"])
+            costs = state["costs"] if "costs" in state else state["limits"]["sums"]  # of an earlier version
+            self.limits.sums = {name: dict(held) for name, held in costs.items()}
         self.waiting = []
         for team, last in on_tensors(lambda tensor: tensor.to(self.generator.device), state.get("waiting", [])):
             rollouts = self.make_rollouts()

@@ -111,7 +111,7 @@ class Replay:
         """Write the segments that became whole; CheckpointError where that cannot be."""
         for number in range(max(self.written, self._oldest), self.count // self.segment):
             part = self._part(number * self.segment, (number + 1) * self.segment)
-            tensors = [tensor.clone() for tensor in flat(part)]
+            tensors = [*(tensor.clone() for tensor in flat(part)), torch.tensor(number)]
             replace_file(_file(folder, number), partial(torch.save, tensors))
         self.written = self.count // self.segment
 
@@ -136,14 +136,17 @@ class Replay:
         oldest = max(0, state["count"] - self.capacity) // self.segment
         for number in range(oldest, state["written"]):
             part = self._part(number * self.segment, (number + 1) * self.segment)
+            columns, path = flat(part), _file(folder, number)
             try:
-                saved = read_saved(_file(folder, number))
+                *saved, its_number = read_saved(path)
+                if its_number != number or [kept.shape for kept in saved] != [old.shape for old in columns]:
+                    raise CheckpointError(f"{path} is another segment than its name says, or of another run")
             except CheckpointError as error:
                 goes = f"--start-from {folder} begins a new run with its networks"
                 raise CheckpointError(
                     f"{folder} cannot be resumed, its replay is not whole: {error}; {goes}"
                 ) from error
-            for old, kept in zip(flat(part), saved, strict=True):
+            for old, kept in zip(columns, saved, strict=True):
                 old.copy_(kept)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -110,6 +110,8 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path):
     for algo, more, said in (("impala", {}, "with impala.lag = 1"), ("sac", {"n_step": 3}, "one of the two")):
         with pytest.raises(ValueError, match=said):
             Trainer(train_cfg(task="p", out=tmp_path, algo=algo, chunk=2, hidden=8, **more), env=PointTeam(4))
+    with pytest.raises(ValueError, match=r"network.chunk = 9 of 'point' with ppo.num_steps = 8: no longer"):
+        Trainer(train_cfg(task="p", out=tmp_path, chunk=9, num_steps=8, hidden=8), env=PointTeam(4))
 
 
 @pytest.mark.slow

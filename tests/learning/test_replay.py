@@ -11,6 +11,7 @@ from test_resume import same
 from policies.algorithms.algorithm import Experience
 from policies.algorithms.replay import Replay
 from policies.algorithms.td3 import TD3Cfg
+from policies.checkpoint import CheckpointError
 
 WORLDS = 3
 
@@ -94,6 +95,14 @@ def test_segments_are_written_once_and_bring_everything_back(tmp_path: Path, bet
         again.read(tmp_path, state)
         again.load_state_dict(state)
         assert same(again.columns, replay.columns) and (again.count, again.written) == (replay.count, replay.written)
+    if between == 200:
+        first, second, *_ = sorted((tmp_path / "replay").iterdir())
+        second.write_bytes(first.read_bytes())
+        with pytest.raises(CheckpointError, match=f"{second} is another segment than its name says, or of another run"):
+            again.read(tmp_path, state)
+        torch.save([torch.zeros(3), torch.tensor(int(second.stem))], second)
+        with pytest.raises(CheckpointError, match="or of another run; --start-from"):
+            again.read(tmp_path, state)
 
 
 def test_a_state_alone_is_whole_where_nothing_was_written():

@@ -169,22 +169,29 @@ def test_shards_that_learn_from_replays_resume_to_the_last_bit(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_shards_whose_rollouts_wait_resume_to_the_last_bit(tmp_path: Path):
+@pytest.mark.parametrize("stopped_after", [1, 3], ids=["before anything is learned", "later"])
+def test_shards_whose_rollouts_wait_resume_to_the_last_bit(tmp_path: Path, stopped_after: int):
     def go(folder: str, iterations: int, resume: bool = False) -> dict:
         steps = iterations * 7 * 4 * 3 * 2
         cfg = train_cfg(
             task="pair", out=tmp_path / folder, total_steps=steps, resume=resume, threads=1, lag=1, num_steps=7,
-            minibatch=56, hidden=8, peer_embed=4,
+            minibatch=56, hidden=8, peer_embed=4, limits={"distance": 0.5},
         )  # fmt: skip
         over_shards(lambda shards: train_shard(cfg, env=PointPair(4), shards=shards), 2)
         return load_checkpoint(tmp_path / folder)
 
-    whole, _ = go("whole", 6), go("halves", 3)
+    whole, _ = go("whole", 6), go("halves", stopped_after)
     halves = go("halves", 6, resume=True)
     for part in ("policies", "algorithm", "generators", "collector"):
         assert same(whole[part], halves[part]), part
     (one,), (other,) = whole["shards"], halves["shards"]
-    for part in ("waiting", "collector", "env", "generators"):  # global generators are one for all shards of a process
+    for part in (
+        "waiting",
+        "costs",
+        "collector",
+        "env",
+        "generators",
+    ):  # global generators are one for all shards of a process
         assert same(one[part], other[part]), part
     assert not same(one["waiting"], whole["algorithm"]["waiting"])
 

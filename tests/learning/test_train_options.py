@@ -74,6 +74,8 @@ def test_options_reach_the_run_and_the_hint_to_resume_can_be_pasted(tmp_path: Pa
     capsys.readouterr()
     said = refused(capsys, "train", "--resume", out, "--seed", "7")
     assert "cannot resume with seed = 7: the checkpoint was made with 5" in said
+    said = refused(capsys, "train", "--resume", out, "--algo", "sac")
+    assert f"cannot resume with algo 'sac': {out} was begun with 'ppo'" in said
 
 
 def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
@@ -104,6 +106,9 @@ def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
         (["--ppo.limits", "--seed", "1"], "--ppo.limits: wanted terms"),
         (["--ppo.limits", "spin"], "--ppo.limits spin: wanted terms"),
         (["--ppo.limits=spin", "x"], "--ppo.limits spin x: wanted terms"),
+        (["--ppo.limits", "spin", "0.1", "spin", "0.2"], "--ppo.limits: spin stands there twice"),
+        (["--ppo.min-std", "0"], "--ppo.min_std = 0.0: 1e-06 to 1"),
+        (["--algo", "vdn", "--vdn.critic", "team"], "--vdn.critic = 'team': own, for a robot's part"),
     ):
         assert expected in refused(capsys, "train", "hover", *args), args
 
