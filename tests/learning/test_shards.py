@@ -185,13 +185,8 @@ def test_shards_whose_rollouts_wait_resume_to_the_last_bit(tmp_path: Path, stopp
     for part in ("policies", "algorithm", "generators", "collector"):
         assert same(whole[part], halves[part]), part
     (one,), (other,) = whole["shards"], halves["shards"]
-    for part in (
-        "waiting",
-        "costs",
-        "collector",
-        "env",
-        "generators",
-    ):  # global generators are one for all shards of a process
+    of_a_shard = ("waiting", "costs", "collector", "env", "generators")  # but for global generators, of the process
+    for part in of_a_shard:
         assert same(one[part], other[part]), part
     assert not same(one["waiting"], whole["algorithm"]["waiting"])
 

@@ -78,6 +78,13 @@ def test_options_reach_the_run_and_the_hint_to_resume_can_be_pasted(tmp_path: Pa
     assert f"cannot resume with algo 'sac': {out} was begun with 'ppo'" in said
 
 
+def test_a_training_too_short_for_an_episode_says_what_is_long_enough(tmp_path: Path, capsys):
+    sizes = ["--robots", "2", "--num-envs", "4", "--steps", "300", "--seed", "1"]
+    assert phalanx("train", "swarm-swap", *sizes, "--ppo.lag", "0", "--out", str(tmp_path / "run")) == 0
+    whole = 2 * 400 * 2 * 4  # two episodes of 8 s at 50 Hz, of two robots in four worlds
+    assert f"not every world has ended a whole episode; {whole:,} agent steps are enough" in capsys.readouterr().err
+
+
 def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
     (tmp_path / "file").write_text("")
     for args, expected in (
