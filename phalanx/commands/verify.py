@@ -201,7 +201,7 @@ def _show(verdict: dict) -> None:
         colour, said = "yellow", "not shown"
     out.print(f"[{colour}]{said}[/]  {'  '.join(file['bundle'] for file in files)}")
     if verdict["verdict"] != "verified":
-        out.print(f"next: {next_step(verdict, files[0]['bundle'])}", markup=False)
+        out.print(f"next: {next_step(verdict, [file['bundle'] for file in files])}", markup=False)
 
 
 def _percent(rate: float) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,15 +156,16 @@ def _is_likely(verdict: Mapping[str, Any], gate: Mapping[str, Any]) -> bool:
     return bool(team.get("shielded_success_rate", 0.0) > gate["limit"])
 
 
-def next_step(verdict: Mapping[str, Any], file: str) -> str:
-    """What to do about a policy `file` that was refused, by the first gate that it missed."""
+def next_step(verdict: Mapping[str, Any], files: Sequence[str]) -> str:
+    """What to do about a policy that was refused, or about a team's `files`, by the first gate that they missed."""
+    named, run = " ".join(files), _run_of(files[0])
     missed = next(gate for gate in verdict["gates"] if not gate["passed"])
     if not missed["name"].startswith("shielded"):
-        return f"write the file again, phalanx export {_run_of(file)}, and verify that one"
+        return f"write the file again, phalanx export {run}, and verify that one"
     if _is_likely(verdict, missed):
-        return f"phalanx verify {file} --episodes {max(4 * verdict['episodes'], 2 * too_few_starts(verdict))}"
-    look = f"see what goes wrong, phalanx play {file} --out page.html"
-    return f"{look}, then train on: phalanx train --resume {_run_of(file)} --steps MORE"
+        return f"phalanx verify {named} --episodes {max(4 * verdict['episodes'], 2 * too_few_starts(verdict))}"
+    look = f"see what goes wrong, phalanx play {named} --out page.html"
+    return f"{look}, then train on: phalanx train --resume {run} --steps MORE"
 
 
 def _run_of(file: str) -> Path | str:

@@ -172,7 +172,9 @@ def test_a_refused_policy_gets_one_line_with_what_to_do(gate, rate, next_line, c
 def test_what_to_do_names_the_run_that_a_file_lies_in(tmp_path):
     (tmp_path / "run.json").touch()
     gate = {"name": "parity", "passed": False}
-    assert f"phalanx export {tmp_path}, " in next_step({"gates": [gate]}, str(tmp_path / "best.onnx"))
+    assert f"phalanx export {tmp_path}, " in next_step({"gates": [gate]}, [str(tmp_path / "best.onnx")])
+    gate = {"name": "shielded_collisions_2", "passed": False, "limit": 0}
+    assert "phalanx play a.onnx b.onnx --out" in next_step({"gates": [gate], "teams": {}}, ["a.onnx", "b.onnx"])
 
 
 @pytest.mark.parametrize(
