@@ -37,4 +37,4 @@ def robots_of(groups: Iterable[str], given: Iterable[str], trained_with: Iterabl
     As many as policies that are `given` were trained with, where that is known: one that is not given is missed.
     """
     numbers = [number for _, number in map(group_and_number, given) if number is not None]
-    return max(*numbers, *trained_with, 1) if numbers and len(list(groups)) == 1 else None
+    return max([*numbers, *trained_with]) if numbers and len(list(groups)) == 1 else None

@@ -32,11 +32,7 @@ from sim.physics import on
 from sim.tasks import load_task
 
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
-OF_A_SHARD = (
-    "replay",
-    "waiting",
-    "costs",
-)  # of an algorithm's state: of its own experience; all else is alike in all
+OF_A_SHARD = ("replay", "waiting", "costs")  # of an algorithm's state, from its own experience; the rest all share
 HOW_FAR = ("total_steps", "wall_budget_s", "stop_at")  # these may differ when a run goes on,
 LEAVES = ("checkpoint_every", "keep_every", "onnx", "film", "wandb")  # and what it leaves
 
