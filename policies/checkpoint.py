@@ -15,8 +15,8 @@ import torch
 from policies.records import RECORD
 from sim.envs.state import STATE_TYPES
 
-FORMAT = "phalanx-checkpoint/2"
-BEFORE = "phalanx-checkpoint/1"  # its policies can be exported and begun with; it cannot be resumed
+FORMAT = "phalanx-checkpoint/3"  # others' policies can be exported and begun with; only this one is resumed
+SAME_POLICIES, FIRST = "phalanx-checkpoint/2", "phalanx-checkpoint/1"
 FILE, BEST = "checkpoint.pt", "best.pt"
 RENAMED = {"normaliser.own.": "normaliser.policy.", "normaliser.peer.": "normaliser.neighbours."}
 RENAMED |= {"normaliser.critic.": "normaliser.privileged."}
@@ -78,18 +78,18 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
 def load_checkpoint(path: Path) -> dict[str, Any]:
     """Content of a checkpoint file, or of the one in a run directory. Runs no code from the file.
 
-    One of an earlier version comes with its `policies` and as much of its `run` as it knew.
+    One of an earlier version is marked `made_before`, and has its `policies` and as much of its `run` as it knew.
     """
     path = path / FILE if path.is_dir() else path
     content = read_saved(path)
     found = content.get("format") if isinstance(content, dict) else None
-    if found == BEFORE:
-        return _of_before(content)
-    if found != FORMAT:
+    if found == FIRST:
+        return _of_first(content)
+    if found not in (FORMAT, SAME_POLICIES):
         raise CheckpointError(f"{path} has format {found!r}, this version reads {FORMAT!r}")
     if missing := [part for part in ("run", "progress", "policies", "algorithm") if part not in content]:
         raise CheckpointError(f"{path} is damaged: it has no {', '.join(missing)}")
-    return dict(content)
+    return {**content, "made_before": found != FORMAT}
 
 
 def read_saved(path: Path) -> Any:
@@ -108,8 +108,8 @@ def read_saved(path: Path) -> Any:
         raise CheckpointError(f"{path} is not a checkpoint of phalanx, or damaged") from error
 
 
-def _of_before(content: dict[str, Any]) -> dict[str, Any]:
-    """What export and start-from need of a checkpoint of the version before; a lone group is called after its robot."""
+def _of_first(content: dict[str, Any]) -> dict[str, Any]:
+    """What export and start-from need of a checkpoint of the first version; a lone group is called after its robot."""
     from sim.tasks import load_task
 
     config = content["config"]
@@ -143,7 +143,7 @@ def _of_before(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def renamed(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of a policy of the version before, by the names that they have now."""
+    """Parameters of a policy of the first version, by the names that they have now."""
     out = {}
     for name, value in state.items():
         prefix = next((old for old in RENAMED if name.startswith(old)), "")

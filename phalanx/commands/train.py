@@ -175,10 +175,6 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             err.print(result.message)
             for file in files:
                 err.print(f"policy file of the best: {file}", markup=False)
-            if onnx and result.finished and first and not files:
-                enough = f"; {result.whole_episodes:,} agent steps are enough" if result.whole_episodes else ""
-                why = f"not every world has ended a whole episode{enough}"
-                err.print(f"no best policies yet, and no files of them: {why}", markup=False)
             if page:
                 err.print(f"an episode of the best: {page}", markup=False)
             out.print(f"next: phalanx verify {folder}" if files else f"next: phalanx export {folder}")

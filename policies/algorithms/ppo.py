@@ -264,12 +264,10 @@ class PPO:
         for part, held in self._parts().items():
             for name, value in held.items():
                 value.load_state_dict(state[part][name])
-        if "limits" in state:  # which runs of an earlier version did not have
-            self.limits.load_state_dict(state["limits"])
-            costs = state["costs"] if "costs" in state else state["limits"]["sums"]  # of an earlier version
-            self.limits.sums = {name: dict(held) for name, held in costs.items()}
+        self.limits.load_state_dict(state["limits"])
+        self.limits.sums = {name: dict(held) for name, held in state["costs"].items()}
         self.waiting = []
-        for team, last in on_tensors(lambda tensor: tensor.to(self.generator.device), state.get("waiting", [])):
+        for team, last in on_tensors(lambda tensor: tensor.to(self.generator.device), state["waiting"]):
             rollouts = self.make_rollouts()
             for name, rollout in rollouts.items():
                 vars(rollout).update(team[name])

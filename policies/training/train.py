@@ -48,7 +48,6 @@ class TrainResult:
     steps_per_s: float  # agent steps/s in this process
     finished: bool  # False: stopped early, go on with `resume`
     interrupted: bool  # by Ctrl-C, which may come too late to stop it
-    whole_episodes: int  # agent steps after which every world has ended a whole episode; 0 where that is not known
     message: str
 
 
@@ -147,7 +146,7 @@ def _train(
         trainer.wall_s = before_s + time.perf_counter() - began
         with _with_advice(cfg, trainer.engine, path):
             _save(trainer, logs, path)
-    wall_s, steps = time.perf_counter() - began, trainer.steps_per_iteration
+    wall_s = time.perf_counter() - began
     done = fraction >= 1 or trainer.reached
     message = f"trained {trainer.agent_steps:,} agent steps in {trainer.wall_s:.0f} s"
     late = trainer.agent_steps < cfg.total_steps and cfg.wall_budget_s is not None
@@ -164,6 +163,8 @@ def _train(
     if trainer.iteration <= trainer.algorithm.lag:
         least = trainer.algorithm.lag * trainer.steps_per_iteration
         message += f"; nothing is learned from the first {least:,}, for {cfg.algo}.lag is {trainer.algorithm.lag}"
+    if trainer.best is None:
+        message += f"; no best policies yet, for not every world has ended a whole episode{_enough(trainer)}"
     if not done:
         message = f"stopped at {trainer.agent_steps:,} agent steps; to go on: phalanx train --resume {cfg.out}"
     return TrainResult(
@@ -175,10 +176,14 @@ def _train(
         steps_per_s=(trainer.agent_steps - before) / max(wall_s, 1e-9),
         finished=done,
         interrupted=interrupted(),
-        # Worlds begin out of step: each one's first episode is cut short
-        whole_episodes=2 * getattr(trainer.collector.env, "max_steps", 0) * steps // trainer.algorithm.horizon,
         message=message,
     )
+
+
+def _enough(trainer: Trainer) -> str:
+    """How long a training lets every world end a whole episode, where that is known; its first one is cut short."""
+    longest = getattr(trainer.collector.env, "max_steps", 0) * trainer.steps_per_iteration // trainer.algorithm.horizon
+    return f" ({2 * longest:,} agent steps are enough)" if longest else ""
 
 
 @contextmanager

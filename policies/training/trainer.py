@@ -205,8 +205,8 @@ class Trainer:
         progress, made_on = state["progress"], state["made_on"]
         self.curve = list(progress["curve"])
         self.iteration, self.agent_steps = progress["iteration"], progress["agent_steps"]
-        self.best, self.shown, self.looks = progress.get("best"), progress.get("shown", 0.0), progress.get("looks", 0)
-        self.wall_s = state.get("wall_s", 0.0)
+        self.best, self.shown, self.looks = progress["best"], progress["shown"], progress["looks"]
+        self.wall_s = state["wall_s"]
         self.engines = list(dict.fromkeys([*state["run"]["engines"], self.engine]))
         # What was written when training began, but for how far it goes and what it leaves
         task = ("task_changes", "task_data") if self.cfg.accept_task_change else ()
@@ -229,14 +229,12 @@ class Trainer:
 
     def _check_same_run(self, state: Mapping[str, Any]) -> None:
         """CheckpointError where what is asked for is not what the checkpoint was made with."""
-        if "run" not in state:
-            raise CheckpointError("the checkpoint is of an earlier version, which can be exported but not resumed")
-        if state["generators"].keys() != self.generators.keys():
+        if state["made_before"]:
             raise CheckpointError(
-                "the checkpoint is of an earlier version, with one generator for all draws: it can be exported, or "
-                "begun with by --start-from, but not resumed"
+                f"cannot resume {self.folder}: its checkpoint is of an earlier version, which can be exported, or "
+                f"begun with by --start-from {self.folder} and another --out"
             )
-        saved, asked = {"shards": 1, **state["run"]}, self.run  # of before there were shards
+        saved, asked = state["run"], self.run
         if saved["task_data"] is not None and self.collector.env.task is not None and not self.cfg.accept_task_change:
             check_same_task(saved, self.collector.env.task, "go on all the same by --accept-task-change")
         if state["policies"].keys() != self.algorithm.policies.keys():

@@ -78,14 +78,14 @@ def test_a_checkpoint_cannot_run_code(tmp_path: Path):
     assert not (tmp_path / "evil").exists()
 
 
-def test_a_checkpoint_with_one_generator_is_refused_in_one_line(tmp_path: Path):
-    train(train_cfg(task="point", out=tmp_path, total_steps=400, **PPO), env=PointTeam(16))
-    content = load_checkpoint(tmp_path)
-    content["generators"] = {"learning": content["generators"]["action"]}
-    torch.save(content, tmp_path / "checkpoint.pt")
-    again = train_cfg(task="point", out=tmp_path, total_steps=800, resume=True, **PPO)
-    with pytest.raises(CheckpointError, match="one generator for all draws: it can be exported"):
-        train(again, env=PointTeam(16))
+def test_a_checkpoint_of_an_earlier_version_is_begun_with_but_not_resumed(tmp_path: Path):
+    before, after = tmp_path / "before", tmp_path / "after"
+    train(train_cfg(task="point", out=before, total_steps=400, **PPO), env=PointTeam(16))
+    torch.save(load_checkpoint(before) | {"format": "phalanx-checkpoint/2"}, before / FILE)
+    with pytest.raises(CheckpointError, match=f"is of an earlier version, .* --start-from {before} and another --out"):
+        train(train_cfg(task="point", out=before, total_steps=800, resume=True, **PPO), env=PointTeam(16))
+    begun = train(train_cfg(task="point", out=after, total_steps=400, start_from=before, **PPO), env=PointTeam(16))
+    assert begun.finished
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ def test_a_training_too_short_for_an_episode_says_what_is_long_enough(tmp_path: 
     sizes = ["--robots", "2", "--num-envs", "4", "--steps", "300", "--seed", "1"]
     assert phalanx("train", "swarm-swap", *sizes, "--ppo.lag", "0", "--out", str(tmp_path / "run")) == 0
     whole = 2 * 400 * 2 * 4  # two episodes of 8 s at 50 Hz, of two robots in four worlds
-    assert f"not every world has ended a whole episode; {whole:,} agent steps are enough" in capsys.readouterr().err
+    assert f"not every world has ended a whole episode ({whole:,} agent steps are enough)" in capsys.readouterr().err
 
 
 def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
