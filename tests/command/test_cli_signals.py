@@ -41,7 +41,7 @@ def test_interrupted_training_leaves_a_checkpoint_that_resumes(tmp_path):
 @pytest.mark.slow
 def test_ctrl_c_as_the_training_of_a_demo_ends_ends_the_demo(tmp_path, monkeypatch):
     monkeypatch.setattr("sim.tasks.load_task", lambda name: replace(load_task(name), train_steps=1))
-    with pytest.raises(KeyboardInterrupt, match="^trained [0-9,]+ agent steps"):
+    with pytest.raises(KeyboardInterrupt, match=r"^trained [0-9,]+ agent steps"):
         stages._train(stages.DemoCfg(tmp_path), lambda *_: os.kill(os.getpid(), signal.SIGINT))
 
 
