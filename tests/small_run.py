@@ -2,14 +2,14 @@
 
 from dataclasses import fields
 
-from policies.algorithms import ALGORITHMS
+from policies.algorithms import load_algorithm
 from policies.networks.trunk import NetworkCfg
 from policies.training.config import CollectionCfg, MachineCfg, TrainCfg
 
 
 def train_cfg(**values) -> TrainCfg:
     """A TrainCfg; `hidden`, `num_envs`, `engine`, `gamma` and the like go into its parts."""
-    algorithm = ALGORITHMS[values.get("algo", "ppo")].Cfg
+    algorithm = load_algorithm(values.get("algo", "ppo")).Cfg
     parts = {"collection": CollectionCfg, "machine": MachineCfg, "network": NetworkCfg, "algorithm": algorithm}
     given = {}
     for part, cls in parts.items():

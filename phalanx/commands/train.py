@@ -33,7 +33,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
     wish = asked(args)
     interrupt.says = f"interrupted; {_left(wish.resumed)}"
     spec = load_task(wish.task) if wish.task else None  # a wrong name is answered before torch is loaded
-    from policies.algorithms import ALGORITHMS
+    from policies.algorithms import load_algorithm
     from policies.networks.trunk import NetworkCfg
     from policies.task_data import changed
     from policies.training.config import CollectionCfg, TrainCfg
@@ -45,7 +45,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
     sizes, hyper = plain.hyperparameters(next(iter(spec.groups.values())) if spec else None, f"task {wish.task!r}")
     kind, paths = fields_of_task(spec and changed(spec, old.task_changes))
     shield_is_given = any(word in args for word in ("--shield", "--no-shield"))
-    algorithm_type, as_is = ALGORITHMS[algo].Cfg, kind()
+    algorithm_type, as_is = load_algorithm(algo).Cfg, kind()
     as_is_by_path = {path: getattr(as_is, name) for name, path in paths.items()}
 
     def command(
@@ -72,7 +72,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
         film: bool = usual(args, "film", old.film),
         json: bool = False,
         algo: str = algo,
-        hyperparameters: Annotated[algorithm_type, tyro.conf.arg(name=algo)] = hyper,  # type: ignore[valid-type]
+        hyperparameters: Annotated[algorithm_type, tyro.conf.arg(name=algorithm_type.NAME)] = hyper,  # type: ignore[valid-type]
         network: NetworkCfg = sizes,
         fields: Annotated[kind, tyro.conf.arg(name="task")] = as_is,  # type: ignore[valid-type]
     ) -> int:
@@ -111,8 +111,8 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             onnx: With, or without, policy files at the end.
             film: With, or without, a replay page of an episode beside the policy files.
             json: Print the result as JSON on stdout.
-            algo: Algorithm: dsact, happo, hasac, impala, ppo, sac, td3, vdn. Names of papers that are settings of
-                these, such as mappo or ddpg, are answered with their options.
+            algo: Algorithm: dsact, happo, hasac, impala, ppo, sac, td3, vdn. Or module:NAME, one of your own. Names of
+                papers that are settings of these, such as mappo or ddpg, are answered with their options.
             hyperparameters: Of the algorithm, see docs/algorithms.md.
             network: Sizes of policy and critics.
             fields: Numbers of the task.
@@ -142,7 +142,7 @@ def for_arguments(args: Sequence[str]) -> Callable[..., int]:
             task_changes={**old.task_changes, **{p: v for p, v in numbers.items() if v != as_is_by_path[p]}},
             out=folder,
             algo=algo,
-            algorithm={**old.algorithm, **given(args, algo, hyperparameters)},
+            algorithm={**old.algorithm, **given(args, algorithm_type.NAME, hyperparameters)},
             network={**old.network, **given(args, "network", network)},
             collection=CollectionCfg(spec.num_envs if num_envs is None else num_envs, robots, asked_shield),
             machine=MachineCfg(engine, device, threads, shards),

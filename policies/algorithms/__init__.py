@@ -3,6 +3,10 @@
 from importlib import import_module
 from typing import Any
 
+from hardware.names import nearest
+from hardware.plugins import PluginError, load_plugin, registered
+from policies.algorithms.configurations import CONFIGURATIONS, configuration
+
 _NAMES = (
     "dsact",
     "happo",
@@ -14,3 +18,21 @@ _NAMES = (
     "vdn",
 )
 ALGORITHMS: dict[str, Any] = {name: getattr(import_module(f"{__name__}.{name}"), name.upper()) for name in _NAMES}
+
+
+def load_algorithm(name: str) -> Any:
+    """The `Algorithm` class called `name`, or at module:NAME; ValueError names what exists and the nearest match."""
+    if line := configuration(name):
+        raise ValueError(f"{name} is no algorithm of its own here, but a setting of one: {line}")
+    if name in ALGORITHMS:
+        return ALGORITHMS[name]
+    known = [*ALGORITHMS, *registered("algorithm")]
+    if ":" not in name and name not in known:
+        near = nearest(name.lower(), [*known, *CONFIGURATIONS])
+        raise ValueError(f"unknown algorithm {name!r}; known: {', '.join(known)}, or module:NAME{near}")
+    found = load_plugin("algorithm", name, known)
+    for part in ("Cfg", "Cfg.NAME", "Policy", "record", "update"):
+        owner = getattr(found, "Cfg", None) if "." in part else found
+        if not hasattr(owner, part.rpartition(".")[2]):
+            raise PluginError(f"algorithm {name!r}: is no `Algorithm`, it has no {part}")
+    return found

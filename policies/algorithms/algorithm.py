@@ -74,10 +74,10 @@ class Group:
 
 
 class Algorithm(Protocol):
-    """Learns for all groups of a team at once. A class of this kind is one line in `ALGORITHMS`.
+    """Learns for all groups of a team at once. A class of this kind is one line in `ALGORITHMS`, or module:NAME.
 
-    It is made with (groups by name, generator, workers); `Cfg` is its frozen dataclass of hyperparameters, `Policy`
-    what it makes of a policy's `spec`.
+    It is made with (groups by name, generator, workers); `Cfg` is its frozen dataclass of hyperparameters, whose `NAME`
+    its options begin with; `Policy` is what it makes of a policy's `spec`.
     """
 
     policies: Mapping[str, Any]  # group -> Policy

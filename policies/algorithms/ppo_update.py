@@ -30,7 +30,7 @@ class Samples:
     advantage: Tensor  # (S, N)
     returns: Tensor  # (S, N)
     weight: Tensor | None = None  # (S, N) of mean 1; None where all samples count alike
-    factor: Tensor | None = None  # (S, 1) or (S, N) of the objective, see happo.py and impala.py
+    factor: Tensor | None = None  # (S, 1) or (S, N) of the objective, see happo.py and `PPO.targets`
     next_row: Tensor | None = None  # (S,) row of what was seen next, where that counts
     after: Features | None = None  # of a minibatch: what was seen next
     nearby: Features | None = None  # of a minibatch: what is seen, a little off

@@ -7,7 +7,7 @@ from typing import Any
 from deploy.contract.groups import group_and_number
 from hardware.digest import IDLE
 from hardware.names import nearest
-from policies.algorithms import ALGORITHMS
+from policies.algorithms import load_algorithm
 from policies.checkpoint import CheckpointError, load_checkpoint, load_weights
 from policies.networks.controller import Controller
 from policies.task_data import changed, differences, digest, task_record
@@ -94,12 +94,12 @@ def chosen_group(team: Mapping[str, Any], group: str, checkpoint: Path) -> str:
 
 def controllers_of(content: Mapping[str, Any], task: Any) -> dict[str, Controller]:
     """The controllers of a checkpoint with `content`, by group."""
-    found = {}
+    found, kind = {}, load_algorithm(content["run"]["algo"])
     for name, saved in content["policies"].items():
         group = group_and_number(name)[0]
         if group not in task.groups:
             raise CheckpointError(f"task {task.name!r} has no group {group!r}; it has: {', '.join(task.groups)}")
-        policy = ALGORITHMS[content["run"]["algo"]].Policy(**saved["spec"])
+        policy = kind.Policy(**saved["spec"])
         load_weights(policy, saved["state"], name)
         found[name] = Controller(task.groups[group], policy).eval()
     return found

@@ -8,9 +8,8 @@ from typing import Any
 
 from hardware.names import nearest
 from hardware.ranges import check_fields, check_range
-from policies.algorithms import ALGORITHMS
+from policies.algorithms import ALGORITHMS, load_algorithm
 from policies.algorithms.algorithm import resolve
-from policies.algorithms.configurations import CONFIGURATIONS, configuration
 from policies.networks.trunk import NetworkCfg
 from policies.training.logs import check_wandb
 from sim.physics import is_traceable
@@ -51,7 +50,7 @@ class TrainCfg:
     task: Any = "swarm-swap"  # a name, or a TaskCfg
     task_changes: Mapping[str, Any] = field(default_factory=dict)  # other numbers, see `policies.task_data.numbers`
     out: Path = Path("runs/train")  # checkpoint, logs and dumps go here
-    algo: str = "ppo"  # see `policies.algorithms`
+    algo: str = "ppo"  # see `policies.algorithms`; or module:NAME
     algorithm: Mapping[str, Any] = field(default_factory=dict)  # its hyperparameters, on top of those of the task
     network: Mapping[str, Any] = field(default_factory=dict)  # fields of NetworkCfg, likewise
     collection: CollectionCfg = CollectionCfg()
@@ -77,11 +76,7 @@ class TrainCfg:
         check_range("seed", self.seed, 0, 2**63 - 1)
         if self.wandb:
             check_wandb()
-        if line := configuration(self.algo):
-            raise ValueError(f"{self.algo} is no algorithm of its own here, but a setting of one: {line}")
-        if self.algo not in ALGORITHMS:
-            near = nearest(self.algo.lower(), [*ALGORITHMS, *CONFIGURATIONS])
-            raise ValueError(f"unknown algorithm {self.algo!r}; known: {', '.join(ALGORITHMS)}{near}")
+        load_algorithm(self.algo)
 
     def behind_shield(self, task: Any) -> bool:
         """Whether experience of `task` (a `TaskCfg`) is collected behind the shield: as asked for, or as it says.
@@ -102,25 +97,25 @@ class TrainCfg:
         that this is a kind of counts, such as `ppo` for `happo`, but for what the algorithm sets itself. ValueError
         names one of `owner` that neither has.
         """
-        training = getattr(group, "training", {})
-        _check_names(training, [COLLECTION, *ALGORITHMS], f"{owner} sets training of ")
+        training, kind = getattr(group, "training", {}), load_algorithm(self.algo).Cfg
+        _check_names(training, [COLLECTION, *ALGORITHMS, kind.NAME], f"{owner} sets training of ")
         _check_names(training.get(COLLECTION, {}), OF_COLLECTION, f"{owner} sets {COLLECTION}.")
-        asked = _set_for(self.algo, training)
-        of_algorithm, of_network = ([f.name for f in fields(cfg)] for cfg in (ALGORITHMS[self.algo].Cfg, NetworkCfg))
-        _check_names(asked, [*of_algorithm, *of_network], f"{owner} sets {self.algo}.")
+        asked = _set_for(kind, training)
+        of_algorithm, of_network = ([f.name for f in fields(cfg)] for cfg in (kind, NetworkCfg))
+        _check_names(asked, [*of_algorithm, *of_network], f"{owner} sets {kind.NAME}.")
         sizes = {name: value for name, value in asked.items() if name in of_network}
         rest = {name: value for name, value in asked.items() if name not in sizes}
         return (
             resolve(NetworkCfg, "network", {**sizes, **self.network}, "the run"),
-            resolve(ALGORITHMS[self.algo].Cfg, self.algo, {**rest, **self.algorithm}, "the run"),
+            resolve(kind, kind.NAME, {**rest, **self.algorithm}, "the run"),
         )
 
 
-def _set_for(algo: str, training: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a task's settings for algorithms counts for one of them."""
+def _set_for(kind: type, training: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a task's settings for algorithms counts for the one with the configuration `kind`."""
     own: set[str] = set()
-    for cls in ALGORITHMS[algo].Cfg.__mro__:
-        if (name := vars(cls).get("NAME")) in training:
+    for cls in kind.__mro__:
+        if (name := vars(cls).get("NAME", "")) in training:
             return {field: value for field, value in training[name].items() if field not in own}
         own |= set(vars(cls).get("__annotations__", {}))
     return {}

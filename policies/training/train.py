@@ -161,8 +161,8 @@ def _train(
         shown = f"a success of {100 * trainer.shown:.1f} % or more is shown on held-out starts"
         message = f"trained {trainer.agent_steps:,} agent steps: {shown}; to go on: a higher --stop-at"
     if trainer.iteration <= trainer.algorithm.lag:
-        least = trainer.algorithm.lag * trainer.steps_per_iteration
-        message += f"; nothing is learned from the first {least:,}, for {cfg.algo}.lag is {trainer.algorithm.lag}"
+        lag, least = f"{trainer.algorithm.Cfg.NAME}.lag", trainer.algorithm.lag * trainer.steps_per_iteration
+        message += f"; nothing is learned from the first {least:,}, for {lag} is {trainer.algorithm.lag}"
     if trainer.best is None:
         message += f"; no best policies yet, for not every world has ended a whole episode{_enough(trainer)}"
     if not done:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from deploy.contract.groups import group_and_number
-from policies.algorithms import ALGORITHMS
+from policies.algorithms import load_algorithm
 from policies.algorithms.algorithm import Clock, Group
 from policies.checkpoint import CheckpointError, global_rng_state, load_weights, restore_global_rng
 from policies.evaluation.trained import check_same_task
@@ -66,13 +66,14 @@ class Trainer:
         with on(self.device), torch.random.fork_rng(), single_threaded_torch():
             torch.manual_seed(seed_of(cfg.seed, "network"))
             groups = {name: self._group(name, obs) for name, obs in self.collector.obs.items()}
-            self.algorithm = ALGORITHMS[cfg.algo](groups, self.generators["minibatch"], self.learners)
+            self.algorithm = load_algorithm(cfg.algo)(groups, self.generators["minibatch"], self.learners)
             # On an accelerator both would wait for one another; of several shards each waits for the others in order
             at_once = self.algorithm.lag and self.device.type == "cpu" and shards.count == 1
             self.overlap = Overlap(self.algorithm.policies) if at_once else None
             self.collector.begin(self.overlap.acting if self.overlap else self.algorithm.policies)
         if cfg.total_steps <= (warm_up := getattr(self.algorithm, "warm_up", 0)):
-            raise ValueError(f"steps = {cfg.total_steps}: over before learning begins, {cfg.algo}.warm_up = {warm_up}")
+            begins = f"{self.algorithm.Cfg.NAME}.warm_up = {warm_up}"
+            raise ValueError(f"steps = {cfg.total_steps}: over before learning begins, {begins}")
         self.run = run_record(cfg, env, groups, shards.count)
         if cfg.start_from is not None and not cfg.resume:  # a resumed run has networks of its own
             begin_with(cfg.start_from, self.algorithm, self.run, env.task, not shards.index)

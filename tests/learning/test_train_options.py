@@ -93,9 +93,9 @@ def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
         (["--ppo.learning-rate", "inf"], "ppo.learning_rate = inf: 0 to 1"),
         (
             ["--algo", "pp"],
-            "unknown algorithm 'pp'; known: dsact, happo, hasac, impala, ppo, sac, td3, vdn; did you mean 'ppo'",
+            "'pp'; known: dsact, happo, hasac, impala, ppo, sac, td3, vdn, or module:NAME; did you mean 'ppo'",
         ),
-        (["--algo", "HAPPO"], "vdn; did you mean 'happo'"),
+        (["--algo", "HAPPO"], "module:NAME; did you mean 'happo'"),
         (["--seed", "-1"], "seed = -1: 0 to"),
         (["--task.rewards.spin.wieght", "1"], "did you mean '--task.rewards.spin.weight'"),
         (

@@ -9,11 +9,16 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+import torch
 from places import ROOT
 
 from deploy.bundle import load_bundle
 from deploy.runtime import PolicyRuntime
 from hardware.types import Peers, RobotState
+from policies.algorithms.algorithm import Group
+from policies.networks.trunk import NetworkCfg
+from policies.threads import Workers
+from sim.envs.observation import Observation
 from sim.envs.team_env import TeamEnv
 
 EXAMPLES = ROOT / "examples"
@@ -69,6 +74,18 @@ def test_a_program_in_cpp_gets_the_same_commands(tmp_path, monkeypatch):
 def test_a_task_of_ones_own_trains_with_its_own_term(tmp_path):
     result = load("own_task").main(tmp_path, steps=2048, num_envs=8)
     assert result.finished and result.path.exists()
+
+
+def test_an_algorithm_of_ones_own_is_moved_no_more_by_one_huge_reward():
+    """By its name, on the command line: `tests/learning/test_own_algorithm.py`."""
+    kind = load("own_algorithm").RankPPO
+    seen, cfg = Observation.alone(torch.zeros(4, 3, 2)), kind.Cfg(num_steps=2, power=2.0, gamma=0.0)
+    algorithm = kind({"robot": Group(seen, [True], NetworkCfg(), cfg)}, torch.Generator(), Workers(1))
+    rewards = torch.tensor([*range(23), 23e6]).view(2, 4, 3)
+    algorithm.rollouts["robot"].reward.copy_(rewards)
+    found = algorithm.samples(algorithm.rollouts, {"robot": seen})["robot"].advantage
+    rank = torch.linspace(-1.0, 1.0, 24)
+    torch.testing.assert_close(found.flatten(), rank * rank.abs())
 
 
 def test_a_policy_may_be_shown_what_its_shield_changed():
