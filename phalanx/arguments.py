@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import partial, reduce, wraps
 from importlib.metadata import version
 from itertools import pairwise
@@ -15,6 +15,7 @@ from operator import or_
 from typing import Annotated, Any
 
 import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 PROGRAM = "phalanx"
 DESCRIPTION = "Train teams of robots in simulation, export each policy as one file, fly it in ROS 2 behind a shield."
@@ -22,8 +23,9 @@ DESCRIPTION = "Train teams of robots in simulation, export each policy as one fi
 SAYS_NOTHING = re.compile(r"\{None\}\||\(default: (None|False|True)?\)")  # in help
 OVER_TWO_LINES = re.compile(r"\(default:(\s*│\n│\s*)(None|False|True)?\)")
 
-
 Commands = Mapping[str, Callable[..., int]]  # by the name that is typed
+FLAGS = (tyro.conf.FlagCreatePairsOff,)
+VALUES = ConstructorRegistry()  # how values are read
 
 
 def dispatch(commands: Commands, args: list[str], prog: str = PROGRAM, description: str = DESCRIPTION) -> int:
@@ -32,6 +34,31 @@ def dispatch(commands: Commands, args: list[str], prog: str = PROGRAM, descripti
         return parse_command(commands, args[0], args[1:], prog)()
     summaries = {name: (call.__doc__ or "").splitlines()[0] for name, call in commands.items()}
     return explain(summaries, args, prog, description)
+
+
+@VALUES.primitive_rule
+def _of_whole_numbers(kind: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
+    """Whole numbers may be written as 1e6 too."""
+    if kind.type is not int:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="INT",
+        instance_from_str=lambda words: whole(words[0]),
+        is_instance=lambda value: type(value) is int,
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def whole(word: str) -> int:
+    """A whole number, such as 1_000_000 or 1e6; ValueError for another."""
+    try:
+        return int(word)
+    except ValueError:
+        with suppress(ValueError):
+            if (value := float(word)).is_integer():
+                return int(value)
+        raise ValueError(f"invalid: {word!r}") from None
 
 
 def explain(summaries: Mapping[str, str], args: list[str], prog: str, description: str) -> int:
@@ -71,7 +98,7 @@ def parse_command(commands: Commands, name: str, args: list[str], prog: str = PR
     shown, said = _Text(), _Text()
     try:
         with redirect_stdout(shown), redirect_stderr(said):
-            call: Any = tyro.cli(prepared, prog=f"{prog} {name}", args=args, config=(tyro.conf.FlagCreatePairsOff,))
+            call: Any = tyro.cli(prepared, prog=f"{prog} {name}", args=args, config=FLAGS, registry=VALUES)
         return call
     except SystemExit as end:
         if not end.code:  # help
@@ -168,7 +195,7 @@ def options_of(commands: Commands, name: str, args: Sequence[str]) -> dict[str, 
     try:
         with redirect_stdout(shown):
             command = _command(commands[name], list(args))
-            tyro.cli(command, prog=name, args=["--help"], config=(tyro.conf.FlagCreatePairsOff,))
+            tyro.cli(command, prog=name, args=["--help"], config=FLAGS, registry=VALUES)
     except SystemExit:
         pass
     return dict(re.findall(r"│ (--[\w.-]+)(?: (?:\{None\}\|)?([^\s│]+))?", shown.getvalue()))

@@ -47,6 +47,8 @@ def test_the_version_is_that_of_the_package():
         (["train", "hover", "--ppo.epochs", "0"], "phalanx: --ppo.epochs = 0: 1 to 1000; see phalanx train --help"),
         (["train", "hover", "--network.hidden", "0"], "phalanx: --network.hidden = 0: 1 to 16384; see"),
         (["play", "hover", "--seed", "abc"], "--seed: cannot read 'abc', wanted INT"),
+        (["play", "hover", "--seed", "1.5"], "--seed: cannot read '1.5', wanted INT"),
+        (["play", "hover", "--seed", "1e400"], "--seed: cannot read '1e400', wanted INT"),
         (["operate", "goal", "cf1", "--at", "0", "0"], "--at 0 0: 2 values given, wanted 3 numbers: X Y Z; see"),
         (["operate", "goal", "cf1", "--at", "0", "0", "x"], "--at 0 0 x: 3 values given, wanted 3 numbers: X Y Z; see"),
         (["operate", "goal", "cf1", "--at"], "--at: 0 values given, wanted 3 numbers: X Y Z; see"),
