@@ -83,7 +83,7 @@ def _with_file(path: Path, algorithm: Any, run: Mapping[str, Any], task: Any, sa
         new = f", and so are the policies of {', '.join(others)}" if others else ""
         print(f"from a policy file: {name} is taken over, its critic is new{new}", file=sys.stderr)
         if run["algorithm"][name].get("critic_first") == 0:
-            hint = f"--{run['algo']}.critic-first 500000 lets it learn before the policy does, which loses less"
+            hint = f"--{algorithm.Cfg.NAME}.critic-first 500000 lets it learn before the policy does, which loses less"
             print(hint, file=sys.stderr)
 
 

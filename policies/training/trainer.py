@@ -71,9 +71,10 @@ class Trainer:
             at_once = self.algorithm.lag and self.device.type == "cpu" and shards.count == 1
             self.overlap = Overlap(self.algorithm.policies) if at_once else None
             self.collector.begin(self.overlap.acting if self.overlap else self.algorithm.policies)
-        if cfg.total_steps <= (warm_up := getattr(self.algorithm, "warm_up", 0)):
-            begins = f"{self.algorithm.Cfg.NAME}.warm_up = {warm_up}"
-            raise ValueError(f"steps = {cfg.total_steps}: over before learning begins, {begins}")
+        for wait in ("warm_up", "critic_first"):
+            if cfg.total_steps <= (first := max(getattr(group.cfg, wait, 0) for group in groups.values())):
+                begins = f"{self.algorithm.Cfg.NAME}.{wait} = {first}"
+                raise ValueError(f"steps = {cfg.total_steps}: over before policies learn, {begins}")
         self.run = run_record(cfg, env, groups, shards.count)
         if cfg.start_from is not None and not cfg.resume:  # a resumed run has networks of its own
             begin_with(cfg.start_from, self.algorithm, self.run, env.task, not shards.index)

@@ -140,15 +140,10 @@ def test_bad_hyperparameters_are_said_in_one_line():
         groups = groups_of(PointPair(8), VDNCfg())
         groups["cart"] = replace(groups["cart"], cfg=VDNCfg(critics=1))
         VDN(groups, torch.Generator(), Workers(1))
-    with pytest.raises(ValueError, match=r"steps = 640: over before learning begins, td3.warm_up = 640"):
+    with pytest.raises(ValueError, match=r"steps = 640: over before policies learn, td3.warm_up = 640"):
         Trainer(train_cfg(task="point", algo="td3", total_steps=640, **QUICK), PointTeam(32, num_agents=1))
     with pytest.raises(ValueError, match=r"sac.temperature = 0: 1e-09 to 1000000000"):
         SACCfg(temperature=0)
-    with pytest.raises(
-        ValueError,
-        match="unknown algorithm 'td4'; known: dsact, happo, hasac, impala, ppo, sac, td3, vdn; did you mean 'td3'",
-    ):
-        train_cfg(task="hover", algo="ppo").__class__(algo="td4")
 
 
 def test_a_density_through_tanh_integrates_to_one():

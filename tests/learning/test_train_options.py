@@ -95,6 +95,7 @@ def test_wrong_options_are_answered_before_any_work(tmp_path: Path, capsys):
             ["--algo", "pp"],
             "'pp'; known: dsact, happo, hasac, impala, ppo, sac, td3, vdn, or module:NAME; did you mean 'ppo'",
         ),
+        (["--steps", "1e5", "--ppo.critic-first", "2e5"], "over before policies learn, ppo.critic_first = 200000"),
         (["--algo", "HAPPO"], "module:NAME; did you mean 'happo'"),
         (["--seed", "-1"], "seed = -1: 0 to"),
         (["--task.rewards.spin.wieght", "1"], "did you mean '--task.rewards.spin.weight'"),
