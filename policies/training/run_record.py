@@ -3,7 +3,7 @@
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from policies.algorithms.algorithm import Group
+from policies.checkpoint import CheckpointError
+from policies.evaluation.trained import check_same_task
 from policies.task_data import task_record
 from policies.training.config import TrainCfg
 from sim.physics import packages_of
@@ -77,3 +79,40 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "not installed"
+
+
+def check_same_run(
+    state: Mapping[str, Any], run: Mapping[str, Any], groups: Iterable[str], task: Any, folder: Path
+) -> None:
+    """CheckpointError where the checkpoint with `state`, of `folder`, is not of the `run` that is to go on from it.
+
+    `groups` are those that have policies. Nothing is said of a `task` that is None.
+    """
+    if state["made_before"]:
+        raise CheckpointError(
+            f"cannot resume {folder}: its checkpoint is of an earlier version, which can be exported, or begun with by "
+            f"--start-from {folder} and another --out"
+        )
+    saved = state["run"]
+    if saved["task_data"] is not None and task is not None:
+        check_same_task(saved, task, "go on all the same by --accept-task-change")
+    if state["policies"].keys() != {*groups}:
+        then = ", ".join(state["policies"])
+        raise CheckpointError(f"cannot resume with groups {', '.join(groups)}: the checkpoint was made with {then}")
+    for name in ("shards", "task", "algo", "seed", "num_envs", "num_agents", "shield"):
+        if saved[name] != run[name]:
+            option = {"num_agents": "robots"}.get(name, name)
+            raise CheckpointError(
+                f"cannot resume with {option} = {run[name]!r}: the checkpoint was made with {saved[name]!r}"
+            )
+    for part in ("network", "algorithm"):
+        changed = {
+            f"{field} = {value!r} (there {then!r})": None
+            for name, values in run[part].items()
+            for field, value in values.items()
+            if (then := saved[part].get(name, {}).get(field, value)) != value  # a new one is as it is now
+        }
+        if changed:
+            other = f"with them, from these networks on: --start-from {folder} and another --out"
+            values = f"cannot resume with other values than the checkpoint's: {', '.join(changed)}"
+            raise CheckpointError(f"{values}; {other}")

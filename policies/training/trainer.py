@@ -12,8 +12,7 @@ import torch
 from deploy.contract.groups import group_and_number
 from policies.algorithms import load_algorithm
 from policies.algorithms.algorithm import Clock, Group
-from policies.checkpoint import CheckpointError, global_rng_state, load_weights, restore_global_rng
-from policies.evaluation.trained import check_same_task
+from policies.checkpoint import global_rng_state, load_weights, restore_global_rng
 from policies.networks.history import as_first_seen
 from policies.shards import ALONE, Shards
 from policies.task_data import changed
@@ -23,7 +22,7 @@ from policies.training.collector import Collector
 from policies.training.config import TrainCfg
 from policies.training.nan_guard import NanGuard
 from policies.training.overlap import Overlap
-from policies.training.run_record import run_record
+from policies.training.run_record import check_same_run, run_record
 from policies.training.seeds import make_generators, seed_of
 from sim.envs.one_robot import RobotsApart
 from sim.envs.team_env import TeamEnv
@@ -194,7 +193,8 @@ class Trainer:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on exactly where `state_dict` was taken; CheckpointError when this is another run's checkpoint."""
-        self._check_same_run(state)
+        to_be_same = None if self.cfg.accept_task_change else self.collector.env.task
+        check_same_run(state, self.run, self.algorithm.policies, to_be_same, self.cfg.out)
         for name, policy in self.algorithm.policies.items():
             load_weights(policy, state["policies"][name]["state"], name)
         own = state["shards"][self.shards.index - 1] if self.shards.index else state
@@ -228,37 +228,6 @@ class Trainer:
             seed = seed_of(self.cfg.seed, "environment", self.iteration, index)
             self.collector.restart(seed, own["env"].difficulty)
         restore_global_rng(own["rng"])
-
-    def _check_same_run(self, state: Mapping[str, Any]) -> None:
-        """CheckpointError where what is asked for is not what the checkpoint was made with."""
-        if state["made_before"]:
-            raise CheckpointError(
-                f"cannot resume {self.folder}: its checkpoint is of an earlier version, which can be exported, or "
-                f"begun with by --start-from {self.folder} and another --out"
-            )
-        saved, asked = state["run"], self.run
-        if saved["task_data"] is not None and self.collector.env.task is not None and not self.cfg.accept_task_change:
-            check_same_task(saved, self.collector.env.task, "go on all the same by --accept-task-change")
-        if state["policies"].keys() != self.algorithm.policies.keys():
-            now, then = (", ".join(groups) for groups in (self.algorithm.policies, state["policies"]))
-            raise CheckpointError(f"cannot resume with groups {now}: the checkpoint was made with {then}")
-        for name in ("shards", "task", "algo", "seed", "num_envs", "num_agents", "shield"):
-            if saved[name] != asked[name]:
-                option = {"num_agents": "robots"}.get(name, name)
-                raise CheckpointError(
-                    f"cannot resume with {option} = {asked[name]!r}: the checkpoint was made with {saved[name]!r}"
-                )
-        for part in ("network", "algorithm"):
-            changed = {
-                f"{field} = {value!r} (there {then!r})": None
-                for name, values in asked[part].items()
-                for field, value in values.items()
-                if (then := saved[part].get(name, {}).get(field, value)) != value  # a new one is as it is now
-            }
-            if changed:
-                other = f"with them, from these networks on: --start-from {self.cfg.out} and another --out"
-                values = f"cannot resume with other values than the checkpoint's: {', '.join(changed)}"
-                raise CheckpointError(f"{values}; {other}")
 
     def _group(self, name: str, obs: Any) -> Group:
         """What an algorithm has to know of the group `name`; an environment may have no task."""
