@@ -17,6 +17,7 @@ from sim.envs.state import STATE_TYPES
 
 FORMAT = "phalanx-checkpoint/3"  # others' policies can be exported and begun with; only this one is resumed
 SAME_POLICIES, FIRST = "phalanx-checkpoint/2", "phalanx-checkpoint/1"
+PLAIN = (bool, int, float, str, bytes, type(None), torch.dtype, torch.device)
 FILE, BEST = "checkpoint.pt", "best.pt"
 RENAMED = {"normaliser.own.": "normaliser.policy.", "normaliser.peer.": "normaliser.neighbours."}
 RENAMED |= {"normaliser.critic.": "normaliser.privileged."}
@@ -30,9 +31,23 @@ def save_checkpoint(path: Path, content: dict[str, Any]) -> None:
     """Write `content` (tensors, numbers, strings, containers) so that a crash leaves the old file or the new one."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     whole = {"format": FORMAT, "saved_at_utc": now, **content}
+    if wrong := _not_read_back(whole):
+        raise CheckpointError(f"cannot write {path}: {wrong}; wanted tensors, numbers and strings, in dicts and lists")
     written = BytesIO()  # torch's writer does not say of a file what is wrong with it, such as that its disk is full
     torch.save(whole, written)
     replace_file(path, lambda file: file.write(written.getbuffer()))
+
+
+def _not_read_back(value: Any, where: str = "") -> str:
+    """What of a checkpoint would not be read back, for its type, and where it stands; "" for nothing."""
+    if isinstance(value, torch.Tensor) or type(value) in (*PLAIN, *STATE_TYPES):
+        return ""
+    parts: Any = value.items() if isinstance(value, Mapping) else ()
+    if isinstance(value, list | tuple):
+        parts = enumerate(value)
+    elif not isinstance(value, Mapping):
+        return f"{where} is a {type(value).__name__}"
+    return next(filter(None, (_not_read_back(part, f"{where}.{name}".lstrip(".")) for name, part in parts)), "")
 
 
 def save_policies(path: Path, content: Mapping[str, Any]) -> None:

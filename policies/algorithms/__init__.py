@@ -4,8 +4,9 @@ from importlib import import_module
 from typing import Any
 
 from hardware.names import nearest
-from hardware.plugins import PluginError, load_plugin, registered
+from hardware.plugins import load_plugin, registered
 from policies.algorithms.configurations import CONFIGURATIONS, configuration
+from policies.algorithms.own import check_class
 
 _NAMES = (
     "dsact",
@@ -31,8 +32,5 @@ def load_algorithm(name: str) -> Any:
         near = nearest(name.lower(), [*known, *CONFIGURATIONS])
         raise ValueError(f"unknown algorithm {name!r}; known: {', '.join(known)}, or module:NAME{near}")
     found = load_plugin("algorithm", name, known)
-    for part in ("Cfg", "Cfg.NAME", "Policy", "record", "update"):
-        owner = getattr(found, "Cfg", None) if "." in part else found
-        if not hasattr(owner, part.rpartition(".")[2]):
-            raise PluginError(f"algorithm {name!r}: is no `Algorithm`, it has no {part}")
+    check_class(name, found, ALGORITHMS)
     return found

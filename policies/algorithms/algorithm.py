@@ -95,13 +95,16 @@ class Algorithm(Protocol):
         """
 
     def update(self, last: Mapping[str, Observation], clock: Clock) -> dict[str, float]:
-        """Learn, after `horizon` steps that led to the observations `last`; returns what to log."""
+        """Learn, after `horizon` steps that led to the observations `last`; returns numbers to log, by name."""
 
     def networks(self) -> dict[str, nn.Module]:
         """Everything that learns, by a name for a person."""
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the next update depends on, but the policies."""
+        """All that the next update depends on, but the policies: tensors, numbers and strings, in dicts and lists.
+
+        `critics` and `learners` have an entry for each group. Each shard keeps its own `replay`, `waiting` and `costs`.
+        """
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state_dict` was taken."""
@@ -133,12 +136,15 @@ def over_rows(workers: Workers, func: Callable[[slice], Tensor], rows: int) -> T
 
 
 def resolve(cfg: type, name: str, given: Mapping[str, Any], owner: str) -> Any:
-    """The configuration `cfg` with the values `given`; ValueError names one of `owner`'s that does not exist."""
+    """The configuration `cfg` with the values `given`; ValueError names one of `owner`'s that does not exist.
+
+    A list, as a record of a run has it, is a tuple.
+    """
     known = {field.name for field in fields(cfg)}
     unknown = sorted(set(given) - known)
     if unknown:
         raise ValueError(f"{owner} sets {name}.{unknown[0]}; there are {', '.join(sorted(known))}")
-    return replace(cfg(), **given)
+    return replace(cfg(), **{n: tuple(value) if isinstance(value, list) else value for n, value in given.items()})
 
 
 def common(groups: Mapping[str, Group], field: str) -> Any:

@@ -28,6 +28,7 @@ def begin_with(path: Path, algorithm: Any, run: Mapping[str, Any], task: Any, sa
         _with_file(path, algorithm, run, task, says)
         return
     saved = load_checkpoint(path)
+    others: set[str] = set()  # parameters that only one of the two has
     for name, policy in algorithm.policies.items():
         group = group_and_number(name)[0]
         found = saved["policies"].get(name) or saved["policies"].get(group)  # which they shared before
@@ -43,14 +44,19 @@ def begin_with(path: Path, algorithm: Any, run: Mapping[str, Any], task: Any, sa
         if differ:
             raise CheckpointError(f"cannot start from {path}: networks differ in {', '.join(differ)}")
         _check_seen(path, saved["run"]["task_data"], run, group)
-        policy.load_state_dict(found["state"], strict=False)
+        unlike = policy.load_state_dict(found["state"], strict=False)
+        others |= {*unlike.missing_keys, *unlike.unexpected_keys} - {"by_chance"}
     algo = saved.get("run", {}).get("algo", "ppo")
-    if algo != run["algo"] and says:
-        print(f"from a run of {algo}: policies are taken over, critics are new", file=sys.stderr)
+    if says and (algo != run["algo"] or others):
+        but = f", but for {', '.join(sorted(others))}" if others else ""
+        new = "; critics are new" if algo != run["algo"] else ""
+        print(f"from a run of {algo}: policies are taken over{but}{new}", file=sys.stderr)
     try:
         algorithm.start_from(_of_each(saved["algorithm"], algorithm.policies) if algo == run["algo"] else None)
-    except (RuntimeError, KeyError) as error:
+    except RuntimeError as error:
         raise CheckpointError(f"cannot start from {path}: its critic is of another size") from error
+    except KeyError as error:
+        raise CheckpointError(f"cannot start from {path}: what {algo} kept there has no {error}") from error
 
 
 def _of_each(state: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

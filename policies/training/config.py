@@ -98,9 +98,10 @@ class TrainCfg:
         names one of `owner` that neither has.
         """
         training, kind = getattr(group, "training", {}), load_algorithm(self.algo).Cfg
-        _check_names(training, [COLLECTION, *ALGORITHMS, kind.NAME], f"{owner} sets training of ")
+        ours = [name for name in training if ":" not in name]  # the others are algorithms of the user's own
+        _check_names(ours, [COLLECTION, *ALGORITHMS], f"{owner} sets training of ")
         _check_names(training.get(COLLECTION, {}), OF_COLLECTION, f"{owner} sets {COLLECTION}.")
-        asked = _set_for(kind, training)
+        asked = _set_for(self.algo, kind, training)
         of_algorithm, of_network = ([f.name for f in fields(cfg)] for cfg in (kind, NetworkCfg))
         _check_names(asked, [*of_algorithm, *of_network], f"{owner} sets {kind.NAME}.")
         sizes = {name: value for name, value in asked.items() if name in of_network}
@@ -111,8 +112,10 @@ class TrainCfg:
         )
 
 
-def _set_for(kind: type, training: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a task's settings for algorithms counts for the one with the configuration `kind`."""
+def _set_for(algo: str, kind: type, training: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a task's settings for algorithms counts for `algo`, which has the configuration `kind`."""
+    if algo in training:
+        return dict(training[algo])
     own: set[str] = set()
     for cls in kind.__mro__:
         if (name := vars(cls).get("NAME", "")) in training:

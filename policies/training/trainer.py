@@ -12,7 +12,8 @@ import torch
 from deploy.contract.groups import group_and_number
 from policies.algorithms import load_algorithm
 from policies.algorithms.algorithm import Clock, Group
-from policies.checkpoint import global_rng_state, load_weights, restore_global_rng
+from policies.algorithms.own import as_numbers, check_made, named
+from policies.checkpoint import CheckpointError, global_rng_state, load_weights, restore_global_rng
 from policies.networks.history import as_first_seen
 from policies.shards import ALONE, Shards
 from policies.task_data import changed
@@ -65,7 +66,10 @@ class Trainer:
         with on(self.device), torch.random.fork_rng(), single_threaded_torch():
             torch.manual_seed(seed_of(cfg.seed, "network"))
             groups = {name: self._group(name, obs) for name, obs in self.collector.obs.items()}
-            self.algorithm = load_algorithm(cfg.algo)(groups, self.generators["minibatch"], self.learners)
+            kind = load_algorithm(cfg.algo)
+            with named(cfg.algo, kind):
+                self.algorithm = kind(groups, self.generators["minibatch"], self.learners)
+            check_made(cfg.algo, self.algorithm, groups)
             # On an accelerator both would wait for one another; of several shards each waits for the others in order
             at_once = self.algorithm.lag and self.device.type == "cpu" and shards.count == 1
             self.overlap = Overlap(self.algorithm.policies) if at_once else None
@@ -108,14 +112,14 @@ class Trainer:
 
     def iterate(self, fraction: float) -> dict[str, float]:
         """One rollout and one update; `fraction` of the training is over. Returns the iteration's numbers."""
-        with single_threaded_torch(), on(self.device):
+        with single_threaded_torch(), on(self.device), named(self.cfg.algo, type(self.algorithm)):
             began, clock = time.perf_counter(), Clock(fraction, self.agent_steps)
             with self.overlap.learning(self.algorithm.pending_update(clock)) if self.overlap else nullcontext():
                 outcome = self.collector.collect(self.algorithm)
                 collected = time.perf_counter()
             waited = time.perf_counter()
             by_chance = self._by_chance
-            losses = self.algorithm.update(self.collector.seen(), clock)
+            losses = as_numbers(self.cfg.algo, self.algorithm.update(self.collector.seen(), clock))
             if by_chance and not self._by_chance:  # what chance came to is no policy's
                 self.collector.episodes.last.clear()
             self.guard.check_update(losses, self.algorithm.networks())
@@ -203,7 +207,12 @@ class Trainer:
             learned |= {name: own[name] for name in OF_A_SHARD if name in own}
         if self.algorithm.replay is not None:
             self.algorithm.replay.read(self.folder, learned["replay"])
-        self.algorithm.load_state_dict(learned)
+        try:
+            self.algorithm.load_state_dict(learned)
+        except (KeyError, RuntimeError, TypeError, AttributeError) as error:  # of an algorithm that was changed since
+            what = " ".join(f"{type(error).__name__}: {error}".split())
+            says = f"cannot resume {self.cfg.out}: {self.cfg.algo} cannot take its state: {what}"
+            raise CheckpointError(says) from error
         progress, made_on = state["progress"], state["made_on"]
         self.curve = list(progress["curve"])
         self.iteration, self.agent_steps = progress["iteration"], progress["agent_steps"]

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 from command import assert_one_line_error, here
@@ -14,7 +15,9 @@ from hardware.plugins import registered
 from policies.algorithms import load_algorithm
 from policies.algorithms.ppo import PPO
 from policies.checkpoint import load_checkpoint
+from policies.training.progress import read_progress
 from policies.training.train import train
+from sim.tasks import load_task
 
 RANK, HERE = "own_algorithm:RankPPO", ROOT / "examples"
 
@@ -65,19 +68,129 @@ def test_it_is_a_name_on_the_command_line_with_options_of_its_own(tmp_path):
     [
         ("own_algorithm:RankPP", "'own_algorithm' has no 'RankPP'; did you mean 'RankPPO'"),
         ("own_algoritm:RankPPO", "there is no module 'own_algoritm' here or installed"),
-        ("own_algorithm:Any", "algorithm 'own_algorithm:Any': is no `Algorithm`, it has no Cfg"),
-        ("own_algorithm:RankPPOCfg", "is no `Algorithm`, it has no Cfg"),
+        ("own_algorithm:Any", "algorithm 'own_algorithm:Any': is no `Algorithm`: it has no Cfg"),
+        ("own_algorithm:RankPPOCfg", "is no `Algorithm`: it has no Cfg"),
     ],
 )
 def test_what_is_none_is_refused_in_one_line(name, said):
     assert_one_line_error(here("train", "hover", "--algo", name, cwd=HERE), said)
 
 
-def test_one_whose_options_have_no_name_is_refused(tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text("class Mine:\n    class Cfg: pass\n")
+MINE = """
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+import torch
+from policies.algorithms.ppo import PPO, PPOCfg
+from policies.networks.policy import GaussianPolicy
+
+class Loose(PPO):
+    class Cfg: pass
+
+class Wide(PPO):
+    @dataclass(frozen=True)
+    class Cfg(PPOCfg):
+        NAME: ClassVar[str] = "wide"
+        hidden: int = 7
+
+class Taken(PPO):
+    @dataclass(frozen=True)
+    class Cfg:
+        NAME: ClassVar[str] = "sac"
+
+class Task(PPO):
+    @dataclass(frozen=True)
+    class Cfg(PPOCfg):
+        NAME: ClassVar[str] = "task"
+
+class Said(PPO):
+    def update(self, last, clock):
+        return {"n": torch.tensor(1.5), "yes": True, **super().update(last, clock)}
+
+class Words(PPO):
+    def update(self, last, clock):
+        return {"n": "many"}
+
+class Fails(PPO):
+    def update(self, last, clock):
+        one, two = 1, 2, 3
+
+class Array(PPO):
+    def state_dict(self):
+        return {**super().state_dict(), "seen": {"mean": np.zeros(3)}}
+
+class Other(GaussianPolicy):
+    pass
+
+class Unlike(PPO):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.policies = {name: Other(**group.policy) for name, group in self.groups.items()}
+
+class Sizes(PPO):
+    @dataclass(frozen=True)
+    class Cfg(PPOCfg):
+        NAME: ClassVar[str] = "sizes"
+        each: tuple[int, ...] = (1,)
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=r"algorithm 'mine:Mine': is no `Algorithm`, it has no Cfg.NAME"):
-        load_algorithm("mine:Mine")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Loose", "its Cfg is no frozen dataclass"),
+        ("Wide", "Cfg.hidden: the network has an option of that name"),
+        ("Taken", "Cfg.NAME is 'sac', which is taken"),
+        ("Task", "Cfg.NAME is 'task', which is taken"),
+        ("Other", "it has no Cfg"),
+        ("MINE", "it is a str, wanted a class"),
+    ],
+)
+@pytest.mark.usefixtures("mine")
+def test_what_a_class_lacks_is_said_before_it_learns(mine, name, said):
+    (mine / "mine.py").write_text(MINE + "\nMINE = 'PPO'\n")
+    with pytest.raises(ValueError, match=f"algorithm 'mine:{name}': is no `Algorithm`: {said}"):
+        load_algorithm(f"mine:{name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Words", "algorithm 'mine:Words': update returned n = 'many', wanted a number"),
+        ("Fails", r"algorithm 'mine:Fails': .*mine.py:\d+: ValueError: too many values to unpack"),
+        ("Array", "algorithm.seen.mean is a ndarray; wanted tensors, numbers and strings"),
+        ("Unlike", "algorithm 'mine:Unlike': Policy is GaussianPolicy, and the policy of 'crazyflie' is a Other"),
+    ],
+)
+def test_what_goes_wrong_in_one_is_one_line(mine, name, said):
+    with pytest.raises(ValueError, match=said):
+        train(train_cfg(task="hover", algo=f"mine:{name}", out=mine / "run", total_steps=64, num_envs=8, num_steps=8))
+
+
+@pytest.mark.usefixtures("mine")
+def test_what_it_logs_and_lists_of_its_hyperparameters_survive_a_resume(tmp_path):
+    run, small = str(tmp_path / "run"), ("--num-envs", "8", "--no-onnx")
+    for name, more in (("Said", ()), ("Sizes", ("--sizes.each", "8", "8"))):
+        options = ("--algo", f"mine:{name}", "--out", run + name, *more)
+        assert here("train", "hover", "--steps", "64", *options, *small).returncode == 0
+        done = here("train", "--resume", run + name, "--steps", "256")
+        assert done.returncode == 0, done.stderr
+    assert read_progress(tmp_path / "runSaid")[-1]["n"] == 1.5
+
+
+@pytest.mark.usefixtures("mine")
+def test_a_task_sets_hyperparameters_for_it_by_the_name_of_the_command_line():
+    hover = load_task("hover").group
+    group = replace(hover, training={**hover.training, "mine:Sizes": {"gamma": 0.5}})
+    assert train_cfg(algo="mine:Sizes").hyperparameters(group, "it")[1].gamma == 0.5
+    assert train_cfg(algo="ppo").hyperparameters(group, "it")[1].gamma == 0.98
 
 
 def test_what_an_installed_package_registers_has_a_name(tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ def test_an_algorithm_with_slow_copies_of_its_policy_begins_with_those_of_anothe
         for name, value in getattr(learner, part).state_dict().items():
             assert torch.equal(slow.state_dict()[name], value), (part, name)
     assert not begun.policy.by_chance, "it acts as it has learned, while the replay fills"
-    assert "from a run of ppo: policies are taken over, critics are new" in capsys.readouterr().err
+    assert "from a run of ppo: policies are taken over, but for log_std" in capsys.readouterr().err
 
 
 def test_networks_that_do_not_fit_are_refused_in_one_line(hovered: TrainCfg, tmp_path: Path):

@@ -68,6 +68,7 @@ def test_what_an_installed_package_registers_has_a_name(installed):
     ("name", "message"),
     [
         ("shop_arm:SPECS", "robot 'shop_arm:SPECS': 'shop_arm' has no 'SPECS'; did you mean 'SPEC'?"),
+        ("./shop_arm.py:SPEC", "a module is named without .py and with dots: shop_arm:SPEC"),
         ("shop_arm:COUNT", "robot 'shop_arm:COUNT': is of type int, not RobotSpec"),
         (
             "nowhere.arm:SPEC",
