@@ -39,19 +39,14 @@ def load_plugin(kind: str, name: str, built_in: Iterable[str] = ()) -> Any:
         listed = ", ".join(known)
         raise PluginError(f"unknown {kind} {name!r}; known {kind}s: {listed}, or module:NAME{nearest(name, known)}")
     if module.endswith(".py"):
-        raise PluginError(
-            f"{kind} {name!r}: a module is named without .py and with dots: {_dotted(module)}:{attribute}"
-        )
+        dotted = module.removesuffix(".py").removeprefix("./").replace("/", ".")
+        raise PluginError(f"{kind} {name!r}: a module is named without .py and with dots: {dotted}:{attribute}")
     found = _imported(kind, name, module)
     for part in attribute.split("."):
         if not hasattr(found, part):
             raise PluginError(f"{kind} {name!r}: {module!r} has no {part!r}{nearest(part, dir(found))}")
         found = getattr(found, part)
     return found
-
-
-def _dotted(path: str) -> str:
-    return path.removesuffix(".py").removeprefix("./").replace("/", ".")
 
 
 def _imported(kind: str, name: str, module: str) -> Any:
