@@ -11,7 +11,7 @@ from ros_nodes.mission.mission_success import Criterion, near_goal
 from ros_nodes.plans.mission import CRAZYFLIE, FIRST_KILL_S, SWAP, Mission, check_times, plan_swap, swap_s
 
 SWAP_ROBOTS, KILL_SHARE = 4, 11 / 18
-LANDS_S = 8.0  # from a kill under the ceiling until the robot has held, landed and come to rest
+LANDS_S = 5.5  # from a kill until the robot has held, landed and come to rest
 LEAST_S = 4.0  # a mission gets as many legs, each as long as an episode, as it takes to last this long
 
 
@@ -57,21 +57,17 @@ def plan_mission(
     return mission.flown_by(_by_group(policies, mission)), task_criterion(task)
 
 
-def kill_time(duration_s: float) -> float:
-    """When a policy is killed in a swap, s: at the same share of its way, or so early that its robot can land."""
-    before_s = max(min(KILL_SHARE * duration_s, duration_s - LANDS_S), FIRST_KILL_S)
-    return round(min(before_s, duration_s - 1.0), 2)
-
-
 def _plan_swap(
     policies: Mapping[str, Contract], robots: int, duration_s: float | None, kill_after_s: object, seed: int
 ) -> Mission:
-    """The swap; "auto" kills after `kill_time`."""
+    """The swap; by default a policy is killed at the same share of its way, or so early that its robot can land."""
     for file, contract in policies.items():
         if (robot := contract.robot.name) != CRAZYFLIE:
             raise ValueError(f"{file}: is for robot {robot!r}; the swap is for {CRAZYFLIE!r}")
     duration_s = swap_s(robots) if duration_s is None else duration_s
-    kill_s = kill_time(duration_s) if kill_after_s == "auto" else cast(float | None, kill_after_s)
+    before_s = max(min(KILL_SHARE * duration_s, duration_s - LANDS_S), FIRST_KILL_S)
+    auto_s = round(min(before_s, duration_s - 1.0), 2)
+    kill_s = auto_s if kill_after_s == "auto" else cast(float | None, kill_after_s)
     mission = plan_swap(robots, duration_s, kill_s, seed)
     return mission.flown_by(_by_group(policies, mission))
 

@@ -196,7 +196,7 @@ def _with_peers(inputs: Mapping[str, np.ndarray], count: int) -> dict[str, np.nd
 def _provenance(task: TaskCfg, content: Mapping[str, Any]) -> Provenance:
     """That of the training; what an earlier version's checkpoint does not know is that of today."""
     run, data = content["run"], content["run"]["task_data"]
-    git = run["git"] or (git_state() if content["made_before"] else None) or {"commit": None}
+    git = run["git"] or (git_state() if content.get("made_before") else None) or {"commit": None}
     now = versions(run["engines"][0])
     return Provenance(
         phalanx_version=run["versions"].get("phalanx", now.pop("phalanx")),

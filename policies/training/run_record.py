@@ -88,7 +88,7 @@ def check_same_run(
 
     `groups` are those that have policies. Nothing is said of a `task` that is None.
     """
-    if state["made_before"]:
+    if state.get("made_before"):
         raise CheckpointError(
             f"cannot resume {folder}: its checkpoint is of an earlier version, which can be exported, or begun with by "
             f"--start-from {folder} and another --out"

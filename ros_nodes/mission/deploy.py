@@ -52,7 +52,7 @@ def run_swap(
     out_dir: Path | str,
     robots: int = 4,
     duration_s: float = 18.0,
-    kill_after_s: float | None = None,
+    kill_after_s: float | None = 11.0,
     seed: int = 0,
     on_progress: Progress | None = None,
     echo: bool = False,

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,6 @@ from places import ROOT, ZOO
 from refused_policy import write_refused
 
 from phalanx.console import err
-from phalanx.demo import stages
-from sim.tasks import load_task
 
 
 @pytest.mark.slow
@@ -36,13 +33,6 @@ def test_interrupted_training_leaves_a_checkpoint_that_resumes(tmp_path):
     done = here("train", "--resume", str(run), "--steps", "3000", "--no-onnx", "--no-film", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["finished"] is True
-
-
-@pytest.mark.slow
-def test_ctrl_c_as_the_training_of_a_demo_ends_ends_the_demo(tmp_path, monkeypatch):
-    monkeypatch.setattr("sim.tasks.load_task", lambda name: replace(load_task(name), train_steps=1))
-    with pytest.raises(KeyboardInterrupt, match=r"^trained [0-9,]+ agent steps"):
-        stages._train(stages.DemoCfg(tmp_path), lambda *_: os.kill(os.getpid(), signal.SIGINT))
 
 
 def test_ctrl_c_while_a_library_is_imported_is_one_line(tmp_path):

@@ -22,6 +22,7 @@ from policies.checkpoint import FILE, CheckpointError, load_checkpoint, save_che
 from policies.training.progress import read_progress
 from policies.training.train import LOCK, TrainResult, train
 from policies.training.trainer import Trainer
+from sim.tasks import load_task
 
 PPO = dict(num_steps=7, minibatch=112, hidden=16, peer_embed=8)  # checkpoints fall into the middle of episodes
 SWARM_PPO = dict(num_steps=8, epochs=1, minibatch=64, hidden=16, peer_embed=8)
@@ -154,15 +155,16 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path):
     assert run(tmp_path, resume=True).message.endswith(f"before; to go on: phalanx train --resume {tmp_path} --steps N")
 
 
-def test_ctrl_c_that_comes_too_late_to_stop_a_training_is_known(tmp_path: Path):
+def test_ctrl_c_that_comes_too_late_to_stop_a_training_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def interrupt(numbers: dict[str, float]) -> None:
         if numbers["fraction"] == 1.0:
             os.kill(os.getpid(), signal.SIGINT)
 
     result = run(tmp_path, on_progress=interrupt)
     assert result.finished and result.interrupted
-    with pytest.raises(KeyboardInterrupt):  # the whole way ends there
-        _train(DemoCfg(tmp_path / "demo", train_s=0.01), lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr("sim.tasks.load_task", lambda name: replace(load_task(name), train_steps=1))
+    with pytest.raises(KeyboardInterrupt, match=r"^trained [0-9,]+ agent steps"):  # the whole way ends there
+        _train(DemoCfg(tmp_path / "demo"), lambda *_: os.kill(os.getpid(), signal.SIGINT))
 
 
 def test_a_run_is_not_overwritten_nor_resumed_as_another(tmp_path: Path):
