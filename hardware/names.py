@@ -13,6 +13,11 @@ MOST_MEANT = 2  # names that are abbreviated alike
 MOST = 1000  # names of a folder that are compared
 
 
+def one_line(error: BaseException, said: str | None = None) -> str:
+    """An error's type and what it says, or what is `said` in its place, in one line."""
+    return " ".join(f"{type(error).__name__}: {error if said is None else said}".split())
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """ "; did you mean ...?" with the one of `known` that `name` abbreviates, that contains it, is in it or is spelled
     alike; else "".

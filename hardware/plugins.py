@@ -9,7 +9,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from hardware.names import nearest
+from hardware.names import nearest, one_line
 
 LONGEST, SHOWN = 300, 60  # characters of a name, and of one that is wrong
 
@@ -64,7 +64,6 @@ def _imported(kind: str, name: str, module: str) -> Any:
         place, said = f"{last.filename}:{last.lineno}", str(error)
         if isinstance(error, SyntaxError):  # then the last frame is one of Python's own
             place, said = f"{error.filename}:{error.lineno}", error.msg
-        what = " ".join(f"{type(error).__name__}: {said}".split())
-        raise PluginError(f"{kind} {name!r}: {place}: {what}") from error
+        raise PluginError(f"{kind} {name!r}: {place}: {one_line(error, said)}") from error
     finally:
         sys.path.remove(here)

@@ -44,13 +44,13 @@ def _of_whole_numbers(kind: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] 
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar="INT",
-        instance_from_str=lambda words: whole(words[0]),
+        instance_from_str=lambda words: _whole(words[0]),
         is_instance=lambda value: type(value) is int,
         str_from_instance=lambda value: [str(value)],
     )
 
 
-def whole(word: str) -> int:
+def _whole(word: str) -> int:
     """A whole number, such as 1_000_000 or 1e6; ValueError for another."""
     try:
         return int(word)

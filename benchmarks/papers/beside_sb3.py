@@ -3,12 +3,13 @@
 `python -m benchmarks.papers.beside_sb3 --tasks Hopper-v5 --algos ppo --seeds 0 1 2 --steps 1000000`; a run that is
 done is a file in `--folder` and is not done again. Settings are stable-baselines3's defaults for both, with
 observations and rewards normalised for its PPO as ours does; its PPO and ours run in 8 worlds, the others in one.
-Their SAC stands beside our DSAC-T.
+Their SAC stands beside our DSAC-T. Our networks have a layer more, and ELU; `--activation` is another for ours.
 """
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -17,7 +18,7 @@ import tyro
 from benchmarks.papers.gym_team import GymTeam, Look, learn
 from benchmarks.papers.trainings import Settings, train_all
 from policies.algorithms import ALGORITHMS
-from policies.networks.trunk import NetworkCfg
+from policies.networks.trunk import Activation, NetworkCfg
 
 WORLDS = {"ppo": 8}  # one for the others
 OFF_POLICY = {"num_steps": 1, "updates": 1, "batch": 256, "gamma": 0.99, "tau": 0.005, "warm_up": 10_000}
@@ -34,9 +35,10 @@ NETWORKS = {"ppo": NetworkCfg(hidden=64, init_std=1.0)}
 THEIRS = {"dsact": "sac"}  # what theirs has in the place of one that it does not have
 
 
-def ours(task: str, algo: str, seed: int, steps: int, every: int) -> Look:
+def ours(task: str, algo: str, seed: int, steps: int, every: int, activation: Activation = "elu") -> Look:
     """Our learner, looked at `every` so many steps."""
-    network, more = NETWORKS.get(algo, NetworkCfg(hidden=256)), {} if algo == "ppo" else {"replay": steps}
+    network = replace(NETWORKS.get(algo, NetworkCfg(hidden=256)), activation=activation)
+    more = {} if algo == "ppo" else {"replay": steps}
     cfg = ALGORITHMS[algo].Cfg(**OURS[algo], **more)
     return learn(GymTeam(task, WORLDS.get(algo, 1), seed), algo, network, cfg, seed, steps, every)
 
@@ -73,6 +75,8 @@ def main(
     seeds: tuple[int, ...] = (0, 1, 2),
     steps: int = 1_000_000,
     looks: int = 10,
+    activation: Activation = "elu",
+    who: tuple[Literal["ours", "theirs"], ...] = ("ours", "theirs"),
     folder: Path = Path("runs/beside-sb3"),
 ) -> None:
     """Train what is not done yet, then print the last returns of all that is: interquartile mean and 95 % interval.
@@ -83,17 +87,22 @@ def main(
         seeds: One run from each, of ours and of theirs in turns.
         steps: Of each training.
         looks: Evaluations on the way.
+        activation: Of our networks; theirs have tanh for PPO, ReLU for the others.
+        who: Whose are trained.
         folder: Where finished runs are kept.
     """
     sides = {"ours": ours, "theirs": theirs}
     wanted: list[Settings] = []
-    for task, algo, seed, who in product(tasks, algos, seeds, sides):
-        one = {"task": task, "algo": algo if who == "ours" else THEIRS.get(algo, algo), "who": who, "seed": seed}
+    for task, algo, seed, side in product(tasks, algos, seeds, who):
+        one = {"task": task, "algo": algo if side == "ours" else THEIRS.get(algo, algo), "who": side}
+        if side == "ours" and activation != "elu":
+            one["activation"] = activation
+        one["seed"] = seed
         if one not in wanted:  # their SAC stands beside two of ours
             wanted.append(one)
 
     def make(settings: Settings) -> Look:
-        given = {key: settings[key] for key in ("task", "algo", "seed")}
+        given = {key: value for key, value in settings.items() if key != "who"}
         return sides[settings["who"]](**given, steps=steps, every=max(1, steps // looks))
 
     train_all(wanted, make, steps, folder)

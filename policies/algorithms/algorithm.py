@@ -61,10 +61,10 @@ class Group:
     @property
     def policy(self) -> dict[str, Any]:
         """Keywords of a new `Policy`."""
-        net = self.network
-        sizes = {"hidden": net.hidden, "peer_embed": net.peer_embed, "chunk": net.chunk, "history": net.history}
+        asked = ("hidden", "peer_embed", "activation", "chunk", "history")
+        network = {name: getattr(self.network, name) for name in asked}
         layout = {"dims": self.dims, "action_dim": len(self.driven), "driven": self.driven, "mirror": self.mirror}
-        return {**layout, **sizes}
+        return {**layout, **network}
 
     @property
     def shape(self) -> tuple[int, int]:

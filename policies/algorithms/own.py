@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
+from hardware.names import one_line
 from hardware.plugins import PluginError
 from policies.networks.trunk import NetworkCfg
 
@@ -89,6 +90,6 @@ def named(name: str, kind: type) -> Iterator[None]:
             if module.split(".")[0] in PACKAGES:
                 raise  # what ours refuses says what is wrong
             if module == kind.__module__:
-                what = " ".join(f"{type(error).__name__}: {error}".split())
-                raise ValueError(f"algorithm {name!r}: {frame.f_code.co_filename}:{line}: {what}") from error
+                where = f"{frame.f_code.co_filename}:{line}"
+                raise ValueError(f"algorithm {name!r}: {where}: {one_line(error)}") from error
         raise

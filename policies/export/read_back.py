@@ -54,7 +54,8 @@ def read_policy(file: Path, bundle: Bundle, policy: Policy, group: Any, objects:
     if not error <= TOLERANCE:
         raise CheckpointError(
             f"cannot start from {file}: with its networks the policy of this task does something else than the file "
-            f"(by {error:.3g}): it was made for another task, with or without network.symmetric, or by another version"
+            f"(by {error:.3g}): it was made for another task, with another network.activation, with or without "
+            "network.symmetric, or by another version"
         )
 
 

@@ -5,11 +5,10 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import elu
 
 from policies.networks.mirror import Mirror
 from policies.networks.normaliser import Features, ObsDims, RunningMoments
-from policies.networks.trunk import NetworkCfg, Trunk, orthogonal
+from policies.networks.trunk import NetworkCfg, Trunk, activated, orthogonal
 
 MEMORY = 50  # updates that the scale of returns remembers, so that what a beginner's were worth is forgotten
 OUTLIER = 5.0  # times the range of nearly all returns; what lies farther out is one glitch, not how large returns are
@@ -48,8 +47,8 @@ class TeamNetwork(nn.Module):
             raise ValueError(f"critic kind {kind!r}: it is 'own' or 'team'")
         network = network or NetworkCfg()
         team, hidden = kind == "team", network.hidden
-        own_dim = dims.policy + dims.privileged
-        self.trunk = Trunk(own_dim, dims.neighbours, hidden, network.peer_embed, team=team and num_agents > 1)
+        own_dim, sizes = dims.policy + dims.privileged, (hidden, network.peer_embed)
+        self.trunk = Trunk(own_dim, dims.neighbours, *sizes, network.activation, team=team and num_agents > 1)
         if network.history > 1:
             self.trunk.begin_without(slice(dims.policy // network.history, dims.policy))
         self.head = orthogonal(nn.Linear(hidden, outputs), 1.0)
@@ -62,7 +61,8 @@ class TeamNetwork(nn.Module):
         team: Tensor | None = None
         for name, encode in self.groups.items():
             assert others is not None, "a team's critic is shown every group"
-            part = self.pooled[name](elu(encode(others[name])).mean(-2, keepdim=True))
+            seen = activated(encode, others[name], self.trunk.activation)
+            part = self.pooled[name](seen.mean(-2, keepdim=True))
             team = part if team is None else team + part
         return self.head(self.trunk(features.whole(), features.peers, features.valid, team)).squeeze(-1)
 

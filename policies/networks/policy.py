@@ -12,7 +12,7 @@ from policies.networks.chunk import COUNT, next_action, nothing_left
 from policies.networks.history import no_past, with_past
 from policies.networks.mirror import Flips, Mirror
 from policies.networks.normaliser import Features, ObsDims, ObsNormaliser
-from policies.networks.trunk import Trunk, orthogonal
+from policies.networks.trunk import Activation, Trunk, orthogonal
 
 Memory = Mapping[str, Tensor]
 
@@ -36,6 +36,7 @@ class Policy(nn.Module, ABC):
         chunk: int = 1,
         mirror: Flips | None = None,
         history: int = 1,
+        activation: Activation = "elu",
     ) -> None:
         """`dims` count the robot's own features of all control periods of its `history`, the present one among them.
 
@@ -44,18 +45,18 @@ class Policy(nn.Module, ABC):
         super().__init__()
         dims = ObsDims(*dims)
         self._spec = {"dims": list(dims), "action_dim": action_dim, "hidden": hidden, "peer_embed": peer_embed}
-        self._spec["mirror"] = mirror
+        self._spec |= {"activation": activation, "chunk": chunk, "history": history, "mirror": mirror}
         self.mirror = None if mirror is None else Mirror(mirror, chunk, history)
         self.normaliser = ObsNormaliser(dims, self.mirror)
-        self.trunk = Trunk(dims.policy, dims.neighbours, hidden, peer_embed)
+        self.trunk = Trunk(dims.policy, dims.neighbours, hidden, peer_embed, activation)
         self.width, self.chunk, self.history = action_dim, chunk, history
         self.head = orthogonal(nn.Linear(hidden, chunk * action_dim), 0.01)
         counted = torch.ones(action_dim) if driven is None else torch.tensor(driven, dtype=torch.float32)
         self.register_buffer("driven", counted.repeat(chunk), persistent=False)
         if chunk > 1:
-            self._spec["chunk"], self.memory = chunk, nothing_left(chunk, action_dim)
+            self.memory = nothing_left(chunk, action_dim)
         if history > 1:
-            self._spec["history"], self.memory = history, {**self.memory, **no_past(history, dims.policy // history)}
+            self.memory = {**self.memory, **no_past(history, dims.policy // history)}
             self.trunk.begin_without(slice(dims.policy // history, dims.policy))
         self.idle = not bool(counted.all())  # some components move nothing: they are 0, in the file too
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from deploy.contract.groups import group_and_number
+from hardware.names import one_line
 from policies.algorithms import load_algorithm
 from policies.algorithms.algorithm import Clock, Group
 from policies.algorithms.own import as_numbers, check_made, named
@@ -210,8 +211,7 @@ class Trainer:
         try:
             self.algorithm.load_state_dict(learned)
         except (KeyError, RuntimeError, TypeError, AttributeError) as error:  # of an algorithm that was changed since
-            what = " ".join(f"{type(error).__name__}: {error}".split())
-            says = f"cannot resume {self.cfg.out}: {self.cfg.algo} cannot take its state: {what}"
+            says = f"cannot resume {self.cfg.out}: {self.cfg.algo} cannot take its state: {one_line(error)}"
             raise CheckpointError(says) from error
         progress, made_on = state["progress"], state["made_on"]
         self.curve = list(progress["curve"])

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from hardware.names import one_line
 from sim.envs.agents import AgentGroup
 from sim.randomisation import lost_states
 from sim.task import GroupCfg, TaskCfg
@@ -65,8 +66,7 @@ def in_term(error: Exception, task: TaskCfg) -> str:
         for kind, name, term in _terms(cfg):
             code = getattr(term.func, "__code__", None)
             if lines := [f"{found.co_filename}:{line}" for found, line in frames if found is code]:
-                what = " ".join(f"{type(error).__name__}: {error}".split())
-                return f"task {task.name!r}: {group}: {kind} {name!r}: {lines[-1]}: {what}"
+                return f"task {task.name!r}: {group}: {kind} {name!r}: {lines[-1]}: {one_line(error)}"
     return ""
 
 

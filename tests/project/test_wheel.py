@@ -8,7 +8,8 @@ import zipfile
 import pytest
 from places import ROOT
 
-PACKAGES = ("hardware", "deploy", "sim", "policies", "ros_nodes", "phalanx")
+from phalanx.names import PACKAGES
+from policies.algorithms import own
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +47,7 @@ def test_every_module_and_data_file_is_in(wheel):
 
 def test_nothing_else_is_in(wheel):
     tops = {name.split("/")[0] for name in wheel.namelist()}
+    assert {*PACKAGES} == {*own.PACKAGES}  # a lower layer, which must not ask `phalanx`
     assert tops == {*PACKAGES, "phalanx-0.1.0.dist-info", "phalanx-0.1.0.data"}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from hardware.names import one_line
 from sim.physics import EngineError
 from sim.physics.engine_errors import announce
 
@@ -46,8 +47,7 @@ def version_error(engine: str, error: Exception) -> str:
             found.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
             continue
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"the engine {engine!r} does not run with {', '.join(found)} ({reason}): pip install 'phalanx[jax]'"
+    return f"the engine {engine!r} does not run with {', '.join(found)} ({one_line(error)}): pip install 'phalanx[jax]'"
 
 
 def _cache_compiled(jax: Any) -> None:
