@@ -14,7 +14,7 @@ from deploy.bundle import load_bundle
 from hardware.plugins import registered
 from policies.algorithms import load_algorithm
 from policies.algorithms.ppo import PPO
-from policies.checkpoint import load_checkpoint
+from policies.checkpoint import CheckpointError, load_checkpoint
 from policies.training.progress import read_progress
 from policies.training.train import train
 from sim.tasks import load_task
@@ -111,6 +111,10 @@ class Words(PPO):
     def update(self, last, clock):
         return {"n": "many"}
 
+class Column(PPO):
+    def update(self, last, clock):
+        return {"wall_s": 1.0}
+
 class Fails(PPO):
     def update(self, last, clock):
         one, two = 1, 2, 3
@@ -165,6 +169,7 @@ def test_what_a_class_lacks_is_said_before_it_learns(mine, name, said):
     [
         ("Words", "algorithm 'mine:Words': update returned n = 'many', wanted a number"),
         ("Fails", r"algorithm 'mine:Fails': .*mine.py:\d+: ValueError: too many values to unpack"),
+        ("Column", "algorithm 'mine:Column': update returned 'wall_s': that is no name for a number of its own"),
         ("Array", "algorithm.seen.mean is a ndarray; wanted tensors, numbers and strings"),
         ("Unlike", "algorithm 'mine:Unlike': Policy is GaussianPolicy, and the policy of 'crazyflie' is a Other"),
     ],
@@ -183,6 +188,27 @@ def test_what_it_logs_and_lists_of_its_hyperparameters_survive_a_resume(tmp_path
         done = here("train", "--resume", run + name, "--steps", "256")
         assert done.returncode == 0, done.stderr
     assert read_progress(tmp_path / "runSaid")[-1]["n"] == 1.5
+
+
+def test_what_one_that_was_changed_cannot_take_is_said(mine):
+    """It counts its updates now, and finds none in what it kept before."""
+    small = dict(task="hover", algo="mine:Counts", num_envs=8, num_steps=8, onnx=False)
+    counts = {
+        "load_state_dict": 'self.count = state["count"]; super().load_state_dict(state)',
+        "start_from": 'self.count = 0 if state is None else state["count"]; super().start_from(state)',
+    }
+    before, after = "\nclass Counts(PPO): pass\n", "\nclass Counts(PPO):\n"
+    after += "".join(f"    def {name}(self, state): {does}\n" for name, does in counts.items())
+    (mine / "mine.py").write_text(MINE + before)
+    train(train_cfg(out=mine / "run", total_steps=64, **small))
+    sys.modules.pop("mine")
+    (mine / "mine.py").write_text(MINE + after)
+    with pytest.raises(
+        CheckpointError, match=r"cannot resume .*run: mine:Counts cannot take its state: KeyError: 'cou"
+    ):
+        train(train_cfg(out=mine / "run", total_steps=128, resume=True, **small))
+    with pytest.raises(CheckpointError, match=r"cannot start from .*run: what mine:Counts kept there has no 'count'"):
+        train(train_cfg(out=mine / "other", start_from=mine / "run", total_steps=64, **small))
 
 
 @pytest.mark.usefixtures("mine")
