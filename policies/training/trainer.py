@@ -34,6 +34,7 @@ from sim.tasks import load_task
 
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
 OF_A_SHARD = ("replay", "waiting", "costs")  # of an algorithm's state, from its own experience; the rest all share
+ALIKE = 1e-4  # by how much a parameter may differ between shards, whose copies are equal
 HOW_FAR = ("total_steps", "wall_budget_s", "stop_at")  # these may differ when a run goes on,
 LEAVES = ("checkpoint_every", "keep_every", "onnx", "film", "wandb")  # and what it leaves
 
@@ -163,6 +164,7 @@ class Trainer:
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next iteration depends on, of all shards, and what identifies the run."""
+        self._check_alike()
         own, *others = self.shards.gather(self._own_state())
         return {
             **own,
@@ -184,6 +186,18 @@ class Trainer:
             "algorithm": self.algorithm.state_dict(),
             "made_on": {"engine": self.engine, "device": self.device.type},
         }
+
+    def _check_alike(self) -> None:
+        """ValueError where the policies of the shards have learned apart."""
+        policies = self.algorithm.policies.values()
+        ours = torch.cat([weights.detach().flatten() for policy in policies for weights in policy.parameters()])
+        first, *others = self.shards.gather(ours)
+        apart = max((float((weights - first).abs().max()) for weights in others), default=0.0)
+        if not apart <= ALIKE:
+            raise ValueError(
+                f"algorithm {self.cfg.algo!r}: the policies of its shards are no longer alike (by {apart:.2g}): what "
+                "they learn is to be averaged by workers.shards.mean"
+            )
 
     def _own_state(self) -> dict[str, Any]:
         """What each shard has of its own."""

@@ -83,6 +83,7 @@ import numpy as np
 import torch
 from policies.algorithms.ppo import PPO, PPOCfg
 from policies.networks.policy import GaussianPolicy
+from policies.threads import Workers
 
 class Loose(PPO):
     class Cfg: pass
@@ -118,6 +119,10 @@ class Column(PPO):
 class Fails(PPO):
     def update(self, last, clock):
         one, two = 1, 2, 3
+
+class Apart(PPO):
+    def __init__(self, groups, generator, workers):
+        super().__init__(groups, generator, Workers(1))
 
 class Array(PPO):
     def state_dict(self):
@@ -209,6 +214,14 @@ def test_what_one_that_was_changed_cannot_take_is_said(mine):
         train(train_cfg(out=mine / "run", total_steps=128, resume=True, **small))
     with pytest.raises(CheckpointError, match=r"cannot start from .*run: what mine:Counts kept there has no 'count'"):
         train(train_cfg(out=mine / "other", start_from=mine / "run", total_steps=64, **small))
+
+
+@pytest.mark.usefixtures("mine")
+def test_one_whose_shards_learn_apart_is_said():
+    options = "--num-envs 8 --ppo.num-steps 8 --shards 2 --steps 256 --no-onnx --out run"
+    assert here("train", "hover", "--algo", "mine:PPO", *options.split()).returncode == 0
+    refused = here("train", "hover", "--algo", "mine:Apart", *options.replace("run", "apart").split())
+    assert_one_line_error(refused, "algorithm 'mine:Apart': the policies of its shards are no longer alike (by 0.")
 
 
 @pytest.mark.usefixtures("mine")
