@@ -94,7 +94,7 @@ def main(
     sides = {"ours": ours, "theirs": theirs}
     wanted: list[Settings] = []
     for task, algo, seed, side in product(tasks, algos, seeds, who):
-        one = {"task": task, "algo": algo if side == "ours" else THEIRS.get(algo, algo), "who": side}
+        one: dict[str, Any] = {"task": task, "algo": algo if side == "ours" else THEIRS.get(algo, algo), "who": side}
         if side == "ours" and activation != "elu":
             one["activation"] = activation
         one["seed"] = seed

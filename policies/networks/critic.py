@@ -60,7 +60,7 @@ class TeamNetwork(nn.Module):
         """Features of (..., N) robots, and those (..., M, D) of each other group -> (..., N), or (..., N, outputs)."""
         team: Tensor | None = None
         for name, encode in self.groups.items():
-            assert others is not None, "a team's critic is shown every group"
+            assert isinstance(encode, nn.Linear) and others is not None, "a team's critic is shown every group"
             seen = activated(encode, others[name], self.trunk.activation)
             part = self.pooled[name](seen.mean(-2, keepdim=True))
             team = part if team is None else team + part
