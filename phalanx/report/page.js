@@ -112,7 +112,7 @@ function timing() {
   histogramChart(within(card("Sensor to command", "From the moment of the measurement to the command that left the shield.", two)), flight.latency,
     { unit: "ms", xLabel: "latency, ms", limit: { x: period, label: "one control period" } });
   histogramChart(within(card("Period error", `How far each control period was from ${number(period)} ms. Counts on a square-root scale; the last bar holds the tail.`, two)), flight.period,
-    { unit: "us", xLabel: "absolute error, us" });
+    { unit: "ms", xLabel: "absolute error, ms" });
 }
 
 const mark = (gate) => (!gate.passed ? "fail" : gate.warning ? "warn" : "pass");

@@ -62,7 +62,7 @@ def flight_data(flight: Flight) -> dict[str, Any]:
         "radius": thin.radius_m,
         "events": [asdict(event) for event in thin.events],
         "latency": histogram(flight.latency_ms, top=flight.control_period_ms),
-        "period": histogram(np.abs(flight.period_error_us)),
+        "period": histogram(np.abs(flight.period_error_us) / 1e3),
         "controlPeriodMs": flight.control_period_ms,
         "centre": _rounded(centre, 3),
         "size": round(size, 3),
