@@ -66,3 +66,18 @@ def test_their_sac_is_trained_once_beside_two_of_ours(tmp_path: Path, capsys):
         ("sac", "theirs", 1),
         ("sac", "ours", 1),
     ]
+
+
+def test_ppo_of_both_takes_the_steps_that_are_asked_for(tmp_path: Path, capsys):
+    small = dict(tasks=("InvertedPendulum-v5",), algos=("ppo",), seeds=(0,), steps=2048, looks=1, folder=tmp_path)
+    main(**small)
+    main(**small, minibatch=256, epochs=5, init_std=0.6, activation="tanh")
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    as_it_is, asked = rows[:2], rows[2:]
+    assert not any("minibatch" in row or "activation" in row for row in as_it_is)
+    assert [(row["who"], row["minibatch"], row["epochs"], row["init_std"]) for row in asked] == [
+        ("ours", 256, 5, 0.6),
+        ("theirs", 256, 5, 0.6),
+    ]
+    assert asked[0]["activation"] == "tanh" and "activation" not in asked[1]
+    assert all(row["return"] != other["return"] for row, other in zip(as_it_is, asked, strict=True))
