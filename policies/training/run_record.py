@@ -14,6 +14,7 @@ from policies.algorithms.algorithm import Group
 from policies.checkpoint import CheckpointError
 from policies.evaluation.trained import check_same_task
 from policies.task_data import task_record
+from policies.training.beginning import UNSAID
 from policies.training.config import TrainCfg
 from sim.physics import packages_of
 
@@ -86,7 +87,8 @@ def check_same_run(
 ) -> None:
     """CheckpointError where the checkpoint with `state`, of `folder`, is not of the `run` that is to go on from it.
 
-    `groups` are those that have policies. Nothing is said of a `task` that is None.
+    `groups` are those that have policies. Nothing is said of a `task` that is None, nor of a hyperparameter that is new
+    since.
     """
     if state.get("made_before"):
         raise CheckpointError(
@@ -110,7 +112,7 @@ def check_same_run(
             f"{field} = {value!r} (there {then!r})": None
             for name, values in run[part].items()
             for field, value in values.items()
-            if (then := saved[part].get(name, {}).get(field, value)) != value  # a new one is as it is now
+            if (then := saved[part].get(name, {}).get(field, UNSAID.get(field, value))) != value
         }
         if changed:
             other = f"with them, from these networks on: --start-from {folder} and another --out"

@@ -9,7 +9,7 @@ from parity import measure_parity
 from small_run import train_cfg
 
 from deploy.bundle import load_bundle
-from policies.checkpoint import CheckpointError
+from policies.checkpoint import CheckpointError, load_checkpoint
 from policies.export.export import export_policy
 from policies.networks.critic import Critic
 from policies.networks.normaliser import ObsDims
@@ -68,6 +68,16 @@ def test_the_file_does_what_training_did_and_both_are_begun_with_by_the_same_onl
         Trainer(train_cfg(out=tmp_path / "other", start_from=run, **small))
     with pytest.raises(CheckpointError, match=r"does something else than the file .* another network\.activation"):
         Trainer(train_cfg(out=tmp_path / "other", start_from=file, **small))
+
+
+def test_a_run_of_before_there_was_a_choice_goes_on_with_elu_only(tmp_path: Path):
+    small = dict(task="hover", out=tmp_path, num_envs=2, num_steps=8, epochs=1, minibatch=16, hidden=8, threads=1)
+    train(train_cfg(total_steps=32, **small))
+    content = load_checkpoint(tmp_path)
+    del content["run"]["network"]["crazyflie"]["activation"]
+    Trainer(train_cfg(resume=True, **small)).load_state_dict(content)
+    with pytest.raises(CheckpointError, match=r"other values than the checkpoint's: activation = 'tanh' \(there 'elu'"):
+        Trainer(train_cfg(resume=True, activation="tanh", **small)).load_state_dict(content)
 
 
 def test_one_that_there_is_not_is_refused_by_name(tmp_path: Path):
