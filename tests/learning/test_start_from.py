@@ -69,6 +69,12 @@ def test_networks_that_do_not_fit_are_refused_in_one_line(hovered: TrainCfg, tmp
         Trainer(replace(hovered, out=tmp_path, start_from=tmp_path / "nothing"))
 
 
+def test_a_run_that_decided_in_chunks_is_refused_by_name_where_this_one_does_not(hovered: TrainCfg, tmp_path: Path):
+    train(replace(hovered, out=tmp_path / "chunks", network={**hovered.network, "chunk": 2}))
+    with pytest.raises(CheckpointError, match=r"networks differ in actions of a chunk \(2 there, 1 here\)"):
+        Trainer(replace(hovered, out=tmp_path / "other", start_from=tmp_path / "chunks"))
+
+
 def test_learning_begins_with_the_networks_in_a_policy_file_and_its_critic_learns_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
