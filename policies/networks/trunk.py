@@ -36,6 +36,9 @@ class NetworkCfg:
             raise ValueError(f"network.activation = {self.activation!r}: {', '.join(IN_PLACE)}")
 
 
+OLD_DEFAULTS = {"activation": "elu", "chunk": 1, "history": 1}  # of a policy that was trained before there was a choice
+
+
 def orthogonal(layer: nn.Linear, gain: float = sqrt(2.0)) -> nn.Linear:
     """The layer with orthogonal weights of `gain` and zero bias."""
     nn.init.orthogonal_(layer.weight, gain)

@@ -8,8 +8,8 @@ from typing import Any
 from deploy.bundle import BundleError, load_bundle
 from deploy.contract.groups import group_and_number
 from policies.checkpoint import CheckpointError, load_checkpoint
+from policies.networks.trunk import OLD_DEFAULTS
 
-UNSAID = {"activation": "elu", "chunk": 1, "history": 1}  # what earlier versions did not write of a policy
 IN_WORDS = {
     "dims": "sizes of observations (own, neighbours, privileged)",
     "action_dim": "channels",
@@ -38,7 +38,7 @@ def begin_with(path: Path, algorithm: Any, run: Mapping[str, Any], task: Any, sa
         if found is None:
             has = ", ".join(saved["policies"])
             raise CheckpointError(f"{path} has no policy for {name!r} of task {run['task']!r}, but for {has}")
-        theirs, mine = {**UNSAID, **found["spec"]}, policy.spec()
+        theirs, mine = {**OLD_DEFAULTS, **found["spec"]}, policy.spec()
         differ = [
             IN_WORDS.get(key, key) + ("" if key == "mirror" else f" ({theirs.get(key)} there, {mine[key]} here)")
             for key in mine

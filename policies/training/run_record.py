@@ -13,8 +13,8 @@ from typing import Any
 from policies.algorithms.algorithm import Group
 from policies.checkpoint import CheckpointError
 from policies.evaluation.trained import check_same_task
+from policies.networks.trunk import OLD_DEFAULTS
 from policies.task_data import task_record
-from policies.training.beginning import UNSAID
 from policies.training.config import TrainCfg
 from sim.physics import packages_of
 
@@ -112,7 +112,7 @@ def check_same_run(
             f"{field} = {value!r} (there {then!r})": None
             for name, values in run[part].items()
             for field, value in values.items()
-            if (then := saved[part].get(name, {}).get(field, UNSAID.get(field, value))) != value
+            if (then := saved[part].get(name, {}).get(field, OLD_DEFAULTS.get(field, value))) != value
         }
         if changed:
             other = f"with them, from these networks on: --start-from {folder} and another --out"

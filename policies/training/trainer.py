@@ -34,7 +34,7 @@ from sim.tasks import load_task
 
 CURVE = ("mean_return", "success_rate", "failure/collision", "episode_steps")  # what a learning curve keeps
 OF_A_SHARD = ("replay", "waiting", "costs")  # of an algorithm's state, from its own experience; the rest all share
-ALIKE = 1e-4  # by how much a parameter may differ between shards, whose copies are equal
+SHARD_TOLERANCE = 1e-4  # by how much a parameter of a policy may differ between shards, whose copies are equal
 HOW_FAR = ("total_steps", "wall_budget_s", "stop_at")  # these may differ when a run goes on,
 LEAVES = ("checkpoint_every", "keep_every", "onnx", "film", "wandb")  # and what it leaves
 
@@ -189,11 +189,13 @@ class Trainer:
 
     def _check_alike(self) -> None:
         """ValueError where the policies of the shards have learned apart."""
+        if self.shards.count == 1:
+            return
         policies = self.algorithm.policies.values()
         ours = torch.cat([weights.detach().flatten() for policy in policies for weights in policy.parameters()])
         first, *others = self.shards.gather(ours)
-        apart = max((float((weights - first).abs().max()) for weights in others), default=0.0)
-        if not apart <= ALIKE:
+        apart = max(float((weights - first).abs().max()) for weights in others)
+        if not apart <= SHARD_TOLERANCE:
             raise ValueError(
                 f"algorithm {self.cfg.algo!r}: the policies of its shards are no longer alike (by {apart:.2g}): what "
                 "they learn is to be averaged by workers.shards.mean"
