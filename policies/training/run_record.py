@@ -1,5 +1,6 @@
 """What a run is: its configuration, its task as data, and where it was made; known before the first step."""
 
+import inspect
 import platform
 import subprocess
 import sys
@@ -10,11 +11,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from policies.algorithms import load_algorithm
 from policies.algorithms.algorithm import Group
+from policies.algorithms.own import PACKAGES
 from policies.checkpoint import CheckpointError
 from policies.evaluation.trained import check_same_task
 from policies.networks.trunk import OLD_DEFAULTS
-from policies.task_data import task_record
+from policies.task_data import digest, task_record
 from policies.training.config import TrainCfg
 from sim.physics import packages_of
 
@@ -29,6 +32,7 @@ def run_record(cfg: TrainCfg, env: Any, groups: Mapping[str, Group], shards: int
         "task_changes": dict(cfg.task_changes),
         "task_data": task_record(task) if task is not None else None,
         "algo": cfg.algo,
+        "algorithm_source": source_digest(load_algorithm(cfg.algo)),
         "algorithm": {name: asdict(group.cfg) for name, group in groups.items()},
         "network": {name: asdict(group.network) for name, group in groups.items()},
         "given": {"algorithm": dict(cfg.algorithm), "network": dict(cfg.network)},  # on top of what the task says
@@ -60,6 +64,16 @@ def versions(engine: str) -> dict[str, str]:
     """Of Python and the packages that decide what a run comes to."""
     names = ("phalanx", "torch", "mujoco", "numpy", "onnx", *packages_of(engine))
     return {"python": platform.python_version(), **{name: _version(name) for name in names}}
+
+
+def source_digest(kind: type) -> str | None:
+    """Hash of the module of an algorithm of the user's own; None for ours, which the commit and the version name."""
+    if kind.__module__.split(".")[0] in PACKAGES:
+        return None
+    try:
+        return digest(inspect.getsource(sys.modules[kind.__module__]))
+    except (OSError, TypeError, KeyError):  # written where there is no file
+        return "unknown"
 
 
 def git_state() -> dict[str, Any] | None:

@@ -192,7 +192,17 @@ def test_what_it_logs_and_lists_of_its_hyperparameters_survive_a_resume(tmp_path
         assert here("train", "hover", "--steps", "64", *options, *small).returncode == 0
         done = here("train", "--resume", run + name, "--steps", "256")
         assert done.returncode == 0, done.stderr
+        assert "has changed" not in done.stderr
     assert read_progress(tmp_path / "runSaid")[-1]["n"] == 1.5
+
+
+def test_that_its_module_has_changed_is_said_when_a_run_goes_on(mine):
+    more = ("--num-envs", "8", "--no-onnx")
+    assert here("train", "hover", "--algo", "mine:Sizes", "--steps", "64", "--out", "run", *more).returncode == 0
+    (mine / "mine.py").write_text(MINE + "\nEPSILON = 1e-6\n")
+    done = here("train", "--resume", "run", "--steps", "256")
+    assert done.returncode == 0
+    assert "algorithm mine:Sizes: its module has changed since this run began" in done.stderr
 
 
 def test_what_one_that_was_changed_cannot_take_is_said(mine):
