@@ -217,6 +217,8 @@ class Trainer:
         to_be_same = None if self.cfg.accept_task_change else self.collector.env.task
         check_same_run(state, self.run, self.algorithm.policies, to_be_same, self.cfg.out)
         source = self.run["algorithm_source"]
+        if not self.shards.index and state["run"].get("algorithm_source", source) != source:
+            print(f"algorithm {self.cfg.algo}: its module has changed since this run began", file=sys.stderr)
         for name, policy in self.algorithm.policies.items():
             load_weights(policy, state["policies"][name]["state"], name)
         own = state["shards"][self.shards.index - 1] if self.shards.index else state
@@ -230,8 +232,6 @@ class Trainer:
         except (KeyError, RuntimeError, TypeError, AttributeError) as error:  # of an algorithm that was changed since
             says = f"cannot resume {self.cfg.out}: {self.cfg.algo} cannot take its state: {one_line(error)}"
             raise CheckpointError(says) from error
-        if not self.shards.index and state["run"].get("algorithm_source", source) != source:
-            print(f"algorithm {self.cfg.algo}: its module has changed since this run began", file=sys.stderr)
         progress, made_on = state["progress"], state["made_on"]
         self.curve = list(progress["curve"])
         self.iteration, self.agent_steps = progress["iteration"], progress["agent_steps"]
